@@ -41,7 +41,12 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 	@$(VENV) -m compileall -q grader || true
 	@touch $@
 
-.venv/ready-instructor: .venv/ready requirements/instructor.lock
+.venv/ready-class: .venv/ready requirements/class.lock
+	@echo "Adding what reads downloads and writes notebooks"
+	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/class.lock
+	@touch $@
+
+.venv/ready-instructor: .venv/ready-class requirements/instructor.lock
 	@echo "Adding what instructors need"
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/instructor.lock
 	@touch $@
@@ -91,15 +96,18 @@ train: .venv/ready-lab ##> learn: Train your own GPT (TEXT=file, SECONDS=120, RE
 generate: .venv/ready ##> learn: Have the trained GPT go on with a text (TEXT="...", TEMPERATURE=0.8, TOP_K=20)
 gpt2: .venv/ready ##> learn: Load GPT-2's weights into your GPT (TEXT="...", FOLDER=where the files are)
 demo: .venv/ready-lab ##> learn: Tokenise a text and let a small GPT go on with it (TEXT="...", MODEL=mine)
-class: .venv/ready ##> teach: Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
+class: .venv/ready-class ##> teach: Grade a class, one folder per student: SUBMISSIONS=examples/course/submissions (ASSIGNMENT=scores)
 term: .venv/ready ##> teach: Check assignments.toml, and put the marks of all its assignments into one table
-project: .venv/ready ##> teach: What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
-items: .venv/ready ##> teach: How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
-similar: .venv/ready ##> teach: Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
-feedback: .venv/ready ##> teach: The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
+project: .venv/ready-class ##> teach: What to project tomorrow, without names, and for staff the code beside it (RESULTS=dist/class)
+items: .venv/ready-class ##> teach: How each check did in a class, and wrong answers without a name (RESULTS=dist/class, DRAFT=1)
+similar: .venv/ready-class ##> teach: Pairs of submissions more alike than chance: SUBMISSIONS=folder (KNOWN=last-year, RESULTS=dist/class)
+feedback: .venv/ready-class ##> teach: The students' pages as a zip file for Moodle or Canvas (RESULTS=dist/class, TO=canvas)
 gradescope: .venv/ready ##> teach: Build the autograder for Gradescope: dist/gradescope.zip
 convert: .venv/ready ##> teach: A report as Otter, PrairieLearn or Gradescope read it: REPORT=report.json TO=otter
-release: .venv/ready-instructor ##> teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
+release: .venv/ready-class ##> teach: Build a course for nbgrader: dist/nbgrader/ (KIT_LANG=ko for Korean)
+nbgrader: .venv/ready-instructor ## teach: Add nbgrader, and JupyterLab with it, for what follows `make release`
+	@.venv/bin/nbgrader --version
+
 kit: .venv/ready ##> teach: Build the learner's copy: dist/kit/ and dist/kit.zip (SOLUTIONS=1: make solution works in it)
 messages: .venv/ready-test ##> make: Collect new sentences for translation (STEP=13: those of one step)
 site: .venv/ready-site ##> make: Build the site, in both languages: dist/site/index.html

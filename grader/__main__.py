@@ -17,17 +17,14 @@ for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get i
 
 from grader.judge import zygote_process
 
-if sys.argv[1:2] == ["grade"] and "--help" not in sys.argv:
-    zygote_process.start_early()
+grades = sys.argv[1:2] in (["grade"], ["report"]) and not {"--help", "HELP=1"} & {*sys.argv}
+early = zygote_process.started_early() if grades else None
 
-import atexit
 import importlib.util
 from pathlib import Path
 
 from grader.base import language
 from grader.base.language import gettext as _
-
-atexit.register(zygote_process.discard)
 
 HOME = Path(__file__).resolve().parent.parent / ".venv"
 PYTHON = HOME / "bin" / "python"
@@ -43,8 +40,14 @@ if lacks_packages():
         os.execv(PYTHON, [str(PYTHON), "-P", "-m", "grader", *sys.argv[1:]])
     with language.use(language.system()):
         print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
+    if early:
+        early.kill()
     sys.exit(2)
 
 from grader.cli.main import main  # only now can it be imported
 
-sys.exit(main())
+try:
+    sys.exit(main(early))
+finally:
+    if early:  # it may not have been needed
+        early.kill()

@@ -67,7 +67,9 @@ class Clinic:
         left_out = without.called if without else ""
         known = [wrong for wrong in self.step.misconceptions if wrong.called != left_out]
         pairs = [pair for pair in self.step.pairs if left_out not in [part.called for part in pair.parts]]
-        made = self.step.generated if generated else lambda _name: []
+        asked = self._witness.asked
+        every = asked.generated if isinstance(asked, Tape) else self.step.generated
+        made = every if generated else lambda _name: []
         return Diagnostician(known, self._witness, pairs, made).diagnose(questions, ask_again)
 
     def verdicts(self, student: Backend, seed: int) -> dict[str, Verdict]:
@@ -78,4 +80,4 @@ class Clinic:
 
     def _question(self, name: str, verdict: Verdict, seed: int) -> Question:
         check = next(check for check in self.step.checks if check.name == name)
-        return Question(check.function, seed, "cpu", verdict.exchanges, verdict.called, verdict.about, verdict.blames)
+        return Question.of(check.function, seed, "cpu", verdict)

@@ -23,7 +23,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from pathlib import Path
 from grader.base import paths
 from grader.course import steps as course
 from grader.course.choice import CORE
-from tools.bench_grade import descendants
+from tools.bench_grade import descendants, worked
 
 EXAMPLES = paths.ROOT / "examples" / "course" / "submissions"
 RIGHT = ("ada", "김민서")
@@ -160,16 +159,6 @@ def graded(submissions: Path, out: Path, jobs: int, pages: str = "Pss", *, shown
     if run.wall > SETTLED:
         run.busy = (run.cpu - settled[0]) / (jobs * (run.wall - SETTLED))
     return run
-
-
-def worked(pid: int) -> float:
-    """The processor seconds of the processes below one, with those of their children that have ended."""
-    ticks = 0
-    for process in descendants(pid):
-        with suppress(OSError):
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int, pages: str) -> dict[int, float]:

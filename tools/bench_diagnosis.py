@@ -5,7 +5,8 @@ Crossed are the same mistakes beside other code: each misconception with a varia
 place of the reference for the public names that it does not replace, and beside a second misconception of another
 public name.
 Strangers are wrong answers outside the catalogue: each misconception again, with its own name and the pairs that it is
-part of taken out of the catalogue that diagnoses it.
+part of taken out of the catalogue that diagnoses it. The same once more with what operators make: how many then have
+no name at all, and how much processor time one diagnosis takes, on average and at most.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from statistics import mean
 
 from grader.checks.catalogue import Misconception
 from grader.oracle.live import solutions
@@ -91,6 +94,8 @@ class Tally:
     doubled: Crossed = field(default_factory=Crossed)
     strangers: int = 0
     wrong_names: list[str] = field(default_factory=list)
+    nameless: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
 
 def tally(name: str, seeds: int) -> Tally:
@@ -112,6 +117,10 @@ def tally(name: str, seeds: int) -> Tally:
             given = _first(clinic, wrong, seed, without=wrong)
             if given:
                 result.wrong_names.append(f"{wrong.name} called {' | '.join(other.called for other in given)}")
+            started = time.process_time()
+            if not clinic.diagnosis(wrong.replaced, seed, without=wrong, generated=True):
+                result.nameless.append(wrong.name)
+            result.seconds.append(time.process_time() - started)
     return result
 
 
@@ -141,7 +150,8 @@ def main(seeds: int = SEEDS, only: str = "") -> int:
     """Prints one line a step; the exit code says whether every misconception was named."""
     print(
         f"{'step':26}{'wrong ways':>11}{'named':>8}{'among two':>11}{'missed':>8}{'pairs':>7}{'named':>8}"
-        f"{'strangers named':>17}{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
+        f"{'strangers named':>17}{'by operators too: no name, seconds, most':>42}"
+        f"{'beside variants: named, unnamed, misnamed':>43}{'two mistakes: the same':>24}"
         f"   ({seeds} seeds)"
     )
     names = [step.name for step in solutions() if only in step.name and not step.lacking]
@@ -161,7 +171,9 @@ def _show(result: Tally) -> None:
         f"{singles.among / singles.total:11.1%}{singles.missed.total() / singles.total:8.1%}"
         f"{pairs.total // min(result.seeds, PAIR_SEEDS):7}"
         f"{(pairs.alone + pairs.among) / pairs.total if pairs.total else 1:8.1%}"
-        f"{len(result.wrong_names):11} of {result.strangers}{_shares(result.varied):>43}{_shares(result.doubled):>24}"
+        f"{len(result.wrong_names):11} of {result.strangers}"
+        f"{len(result.nameless):20} of {result.strangers}, {mean(result.seconds):.2f}, {max(result.seconds):.2f}"
+        f"{_shares(result.varied):>43}{_shares(result.doubled):>24}"
     )
     for name, count in [*(+singles.missed).items(), *(+pairs.missed).items()]:
         print(f"    not named: {name} ({count})")

@@ -1,11 +1,13 @@
 """`make bench-grade`: how long grading takes, as ratios to a cold `import torch` measured in the same run.
 
 Each round times the import and the grading in turn, so that a slow minute of the machine slows both; the medians of the
-ratios are printed.
+ratios are printed. `floors`: the processor time of a warm grade, as a ratio to that of the learner's code alone
+(`tools.floor`).
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import subprocess
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from grader.base.limits import Limits
@@ -20,6 +23,7 @@ from grader.course import choice, exercises, submissions
 from grader.judge import grader as grading
 from grader.sandbox import kernel
 from tests.watched import descendants
+from tools import floor
 
 ROUNDS = 7
 PYTHON = sys.executable
@@ -82,6 +86,41 @@ def overhead(grader: grading.Grader, read: submissions.Submission) -> float:
     return bound / free - 1
 
 
+def worked(pid: int) -> float:
+    """The processor seconds of the processes below one, with those of their children that have ended."""
+    ticks = 0
+    for process in descendants(pid):
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def busy(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds that a grading takes, and those of a processor, of all its processes."""
+    before = worked(os.getpid()) + time.process_time()
+    seconds = timed(run)
+    return seconds, worked(os.getpid()) + time.process_time() - before
+
+
+def of_plain(read: submissions.Submission) -> None:
+    """Prints the processor time of a warm grade by one judge, beside one that does nothing to be fast.
+
+    A ratio of two gradings in turn, which holds on a busy machine as well.
+    """
+    with grading.Grader(1) as fast, grading.Grader(1, plain=True) as plain:
+        for count, seeds in itertools.product((12, 28), ("new", "seen")):
+            steps = choice.step_names()[:count]
+            took: dict[grading.Grader, list[float]] = {fast: [], plain: []}
+            for number in range(ROUNDS):
+                seed = number + 2 if seeds == "new" else 1
+                for grader, times in took.items():
+                    spent = busy(lambda grader=grader: grader.grade(read, steps, device="cpu", seed=seed))[1]  # noqa: B023
+                    times += [spent] if number else []  # the first warms up
+            own, theirs = (statistics.median(times) for times in took.values())
+            print(f"one judge, steps 1 to {count}, seed {seeds}: {own:.2f} s of processor, {own / theirs:.2f} of plain")
+
+
 def resident(pid: int) -> tuple[int, int]:
     """(resident, proportional) MiB of a process and all its descendants."""
     sizes = [0, 0]
@@ -97,11 +136,12 @@ def resident(pid: int) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def say(name: str, values: list[float], bound: float) -> bool:
+def say(name: str, values: list[float], bound: float, of_floor: list[float] | None = None) -> bool:
     """One line of the table; whether the median is within the bound."""
     median = statistics.median(values)
     over = "" if median <= bound else "   over"
-    print(f"{name:33} {median:7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.3f}{over}")
+    floor = f"{statistics.median(of_floor):7.1f}" if of_floor else " " * 7
+    print(f"{name:33} {median:7.3f} {min(values):7.3f} {max(values):7.3f} {bound:7.3f} {floor}{over}")
     return not over
 
 
@@ -113,6 +153,13 @@ def main() -> int:
         read = submissions.read(solved)
         every, core = choice.step_names(), choice.step_names(None, choice.CORE)
         ratios: dict[str, list[float]] = {name: [] for name in BOUNDS}
+        floors, of_floor = list(floor.measured().values()), dict[str, list[float]]()
+
+        def note(figure: str, count: int, torch: float, run: Callable[[], object]) -> None:
+            seconds, processor = busy(run)
+            ratios[figure].append(seconds / torch)
+            of_floor.setdefault(figure, []).append(1000 * processor / sum(floors[:count]))
+
         with grading.Grader() as grader:
             grader.grade(read)
             # The judges are idle while the cold runs are timed.
@@ -124,23 +171,25 @@ def main() -> int:
                 ones = [timed(lambda name=name: grader.grade(read, [name])) for name in core]
                 ratios["warm, the middle step"].append(statistics.median(ones) / torch)
                 ratios["warm, the slowest step"].append(max(ones) / torch)
-                ratios["warm, twelve steps"].append(timed(lambda: grader.grade(read, core)) / torch)
+                note("warm, twelve steps", 12, torch, lambda: grader.grade(read, core))
                 grader.grade(read, core, seed=1)
-                ratios["warm, seed seen before"].append(timed(lambda: grader.grade(read, core, seed=1)) / torch)
+                note("warm, seed seen before", 12, torch, lambda: grader.grade(read, core, seed=1))
                 # One step is always the first judge's work: it has to have seen all of them under this seed.
                 for _time in range(2):
                     ones = [timed(lambda name=name: grader.grade(read, [name], seed=1)) for name in core]
                 ratios["the slowest, seed seen before"].append(max(ones) / torch)
                 for figure, count in UPTO.items():
-                    ratios[figure].append(timed(lambda count=count: grader.grade(read, every[:count])) / torch)
+                    note(figure, count, torch, lambda count=count: grader.grade(read, every[:count]))
             rss, pss = resident(os.getpid())
             overheads = [overhead(grader, read) for _round in range(ROUNDS)]
-    print(f"{'figure':33} {'median':>7} {'best':>7} {'worst':>7} {'bound':>7}   (cold torch imports, {ROUNDS} rounds)")
-    held = [say(name, ratios[name], bound) for name, bound in BOUNDS.items()]
+    heads = "".join(f" {head:>7}" for head in ("median", "best", "worst", "bound", "floors"))
+    print(f"{'figure':33}{heads}   (cold torch imports, {ROUNDS} rounds)")
+    held = [say(name, ratios[name], bound, of_floor.get(name)) for name, bound in BOUNDS.items()]
     held.append(say("layers, share they add", overheads, MOST_OVERHEAD))
     for language in ("en", "ko"):
         before = [before_torch(language) for _round in range(3 * ROUNDS)]
         held.append(say(f"before torch, {language}, ms of processor", before, MOST_BEFORE_TORCH))
+    of_plain(read)
     print(f"memory of all processes after: {rss} MiB resident (shared pages counted in each), {pss} MiB proportional")
     return 0 if all(held) else 1
 

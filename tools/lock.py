@@ -7,6 +7,8 @@ Run by `make lock` with the Python of a fresh virtual environment.
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -38,7 +40,7 @@ def main(python: str) -> None:
         ],
         "lab.lock": extras["lab"],
         "page.lock": extras["page"],
-        "instructor.lock": extras["instructor"],
+        "instructor.lock": [*extras["class"], *extras["instructor"]],
         "site.lock": extras["site"],
         "test.lock": [*extras["cluster"], *extras["postgresql"], *extras["test"]],
         "mutate.lock": extras["mutate"],
@@ -51,10 +53,41 @@ def main(python: str) -> None:
         (PINS / file).write_text(HEADER + before + "\n".join(new) + "\n")
         pinned += new
         before = f"-r {file}\n"
+    closed = {pin for pin in pinned if _name(pin) in _closure(python, extras["class"])} - set(_pins("base.lock"))
+    (PINS / "class.lock").write_text(HEADER + "-r base.lock\n" + "\n".join(sorted(closed, key=str.lower)) + "\n")
     # Large, for Linux only, and needed by one step: no other set begins with it.
     subprocess.run([python, "-m", "pip", "install", "--quiet", TRITON], check=True)
     new = [f'{pin}; sys_platform == "linux"' for pin in installed(python) if pin not in pinned]
     (PINS / "triton.lock").write_text(HEADER + "-r base.lock\n" + "\n".join(new) + "\n")
+
+
+def _pins(file: str) -> list[str]:
+    return (PINS / file).read_text().splitlines()
+
+
+def _name(requirement: str) -> str:
+    """The package of a pin or a range, as all its spellings are compared."""
+    found = re.match(r"[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+
+
+def _closure(python: str, wanted: list[str]) -> set[str]:
+    """The packages that these ranges need, with all that those need, of what is installed."""
+    told = subprocess.run([python, "-m", "pip", "inspect"], check=True, capture_output=True, text=True).stdout
+    needs = {
+        _name(one["metadata"]["name"]): [
+            _name(line) for line in one["metadata"].get("requires_dist", []) if "extra ==" not in line
+        ]
+        for one in json.loads(told)["installed"]
+    }
+    found: set[str] = set()
+    left = [_name(requirement) for requirement in wanted]
+    while left:
+        name = left.pop()
+        if name in needs and name not in found:
+            found.add(name)
+            left += needs[name]
+    return found
 
 
 def ranges() -> str:

@@ -76,7 +76,6 @@ def build(
         if (not names or step.name in names) and not step.lacking:
             _copy_step(step, folder, handed_out=step.name in handed_out)
     _copy_labs(folder / "steps")
-    recorder.record_all(folder / "steps", on_step, steps=names)
     for name in engine_files():
         _copy(ROOT / "grader" / name, folder / "grader" / name)
     (folder / "grader" / "locale").mkdir()
@@ -93,6 +92,7 @@ def build(
     (folder / "Makefile").write_text(
         learners_makefile((ROOT / "Makefile").read_text(encoding="utf-8")), encoding="utf-8"
     )
+    recorder.record_all(folder / "steps", on_step, steps=names)  # each step can be used as soon as it is there
     return _zipped(folder)
 
 

@@ -136,7 +136,7 @@ def in_modules(folder: Path) -> Iterator[str]:
             yield from _in_off_limits(step)
             yield from _in_misconceptions(step)
     except mistakes.Unreadable as problem:
-        yield str(problem)
+        yield problem.said(_)
     except Exception as error:
         yield _fault(folder, error)
 
@@ -217,7 +217,7 @@ def _in_documents(folder: Path) -> Iterator[str]:
         untold = [entry for name, entry in english.entries.items() if name in told and (entry.text or entry.nudge)]
         pairs = list(mistakes.translations(folder))
     except mistakes.Unreadable as problem:
-        yield str(problem)
+        yield problem.said(_)
         return
     for entry in untold:
         there = korean.entries.get(entry.name)
@@ -267,10 +267,10 @@ def _in_checks(step: Solution) -> Iterator[str]:
     if not defined:
         yield _("{file} holds no check: write a function test_….").format(file=file)
     names = [node.name for node in defined]
-    for place, node in enumerate(defined):
+    for index, node in enumerate(defined):
         function = getattr(step.checks_module, node.name)
         at = {"file": file, "line": node.lineno, "check": node.name}
-        if node.name in names[:place]:
+        if node.name in names[:index]:
             yield _("{file}:{line}: {check} is there twice, and one of them never runs: rename it.").format(**at)
         if not (function.__doc__ or "").strip():
             yield _("{file}:{line}: {check} has no title: write a docstring.").format(**at)

@@ -36,8 +36,8 @@ from grader.oracle import randomness
 from grader.oracle.cache import Remembered
 from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Failed, Index, KnownPair, KnownWay, Recording, compressed, copied
-from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Answers, Question
+from grader.oracle.tape import INDEX, Index, KnownFailure, KnownPair, KnownWay, Recording, compressed, copied
+from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Question, Replies
 from grader.sandbox import preload
 
 KEPT = ROOT / "dist" / "tapes"
@@ -58,9 +58,9 @@ def record_all(
     `on_step` is called with each step and its size in bytes. Raises NotRecorded if a reference fails one of its
     checks.
     """
-    chosen = [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
+    chosen = recordable(steps)
     kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
-    new = [step for step in reversed(chosen) if not kept[step.name].is_file()]  # the later, the longer it takes
+    new = [step for step in chosen if not kept[step.name].is_file()]  # in order: the first ones are used first
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
@@ -71,6 +71,17 @@ def record_all(
             step, tape = recorded[made], made.result()
             _keep(kept[step.name], step.name, tape)
             _write(folder, step, tape, on_step)
+
+
+def recordable(steps: Collection[str] = ()) -> list[course.Step]:
+    """The steps, or those of these names, of which a tape can be recorded here, in order."""
+    return [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
+
+
+def kept_tapes() -> list[Path]:
+    """The tapes that were recorded of the steps as they are now."""
+    every = (KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in recordable())
+    return [tape for tape in every if tape.is_file()]
 
 
 def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
@@ -140,10 +151,6 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
     recorder = _Recorder(step)
-    known_ways = [
-        KnownWay(wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of)
-        for wrong in step.misconceptions
-    ]
     places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
     known_pairs = [
         KnownPair(places[first.name], places[second.name], sorted(pair.replaced))
@@ -153,12 +160,21 @@ def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
     checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
     small = [case for few in step.small_cases.values() for case in few]
     checks |= {case.__name__: [recorder.small_case(case, seeds[0])] for case in small}
+    known_ways = [_known(wrong) for wrong in step.misconceptions]
+    known_ways += [_known(wrong, generated=True) for wrong in recorder.told_apart(checks)]
     contents, pieces, stored = _each_once(recorder.tensors)
     prints = list(recorder.fingerprints)
     index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
     packed = zlib.compress(msgspec.msgpack.encode(index), 9)
     stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
     return bytes(save(stored, {"kit": __version__}))
+
+
+def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
+    return KnownWay(
+        wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
+        dict(wrong.words), generated,
+    )  # fmt: skip
 
 
 class _Recorder:
@@ -169,6 +185,7 @@ class _Recorder:
         self.asked = step.asked_here(Remembered(LocalBackend(step.responder())))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
+        self.generated = step.recorded_too
         self._passed: set[tuple[str, str]] = set()  # check and misconception: under an earlier seed
 
     def small_case(self, case: Callable[..., None], seed: int) -> Recording:
@@ -187,17 +204,18 @@ class _Recorder:
 
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
-    ) -> dict[str, dict[int, Failed]]:
+    ) -> dict[str, dict[int, KnownFailure]]:
         """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
         isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
         known by that one."""
         question, name = Question(check, seed, "cpu", [], called), check.__name__
-        failed: dict[str, dict[int, Failed]] = {}
-        for wrong in [*self.step.misconceptions, *self.step.pairs]:
+        failed: dict[str, dict[int, KnownFailure]] = {}
+        for wrong in [*self.step.misconceptions, *self.step.pairs, *self.generated]:
             touched, passed = self.step.touched(wrong.replaced), (name, wrong.name)
             if not called & touched or passed in self._passed:
                 continue
-            uses_it = called & wrong.replaced.keys() and called & (touched - wrong.replaced.keys())
+            # Of a generated one a single form is kept, which takes the least room.
+            uses_it = wrong.caught_by and called & wrong.replaced.keys() and called & (touched - wrong.replaced.keys())
             forms = {form: self._failing(wrong, question, form) for form in (USUAL, *[ALONE] * bool(uses_it))}
             if any(randomness.may_miss(answer.profile) for answer in forms[USUAL].prints):
                 forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
@@ -210,14 +228,33 @@ class _Recorder:
                 self._passed.add(passed)
         return failed
 
-    def _failing(self, wrong: Misconception, question: Question, form: int) -> Answers:
+    def told_apart(self, checks: dict[str, list[Recording]]) -> list[Misconception]:
+        """The generated mistakes that answer otherwise than any other recorded one; the rest is dropped from the
+        recordings."""
+        recordings = [recording for each in checks.values() for recording in each]
+
+        def answered(name: str) -> bytes:
+            return msgspec.msgpack.encode([each.failed.get(name, {}).get(USUAL) for each in recordings])
+
+        seen = {answered(wrong.name) for wrong in self.step.misconceptions} | {answered("")}
+        kept: list[Misconception] = []
+        for wrong in self.generated:
+            if (own := answered(wrong.name)) not in seen:
+                seen.add(own)
+                kept.append(wrong)
+                continue
+            for recording in recordings:
+                recording.failed.pop(wrong.name, None)
+        return kept
+
+    def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
         """The answers of a misconception, if the check fails on them."""
         answers = self.asked.answers(wrong, question.name, question, form)
-        return answers if answers and answers.refused else Answers()
+        return answers if answers and answers.refused else Replies()
 
-    def _kept(self, answers: Answers) -> Failed:
+    def _kept(self, answers: Replies) -> KnownFailure:
         prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
-        return Failed(prints, answers.about, answers.size)
+        return KnownFailure(prints, answers.about, answers.size)
 
 
 class _RecordedOracle(LocalBackend):

@@ -14,7 +14,8 @@ class CheckFailed(Exception):
     fault of the grader. `by_code`: the learner's own code raised, which `must_raise` accepts as an answer. `due` is the
     expected answer, and `about` the exchange that gave the other one, if that is known; `blames` is the public name
     that was wrong, if another name's answer shows it. `raised`: the error of the called code, if that is why.
-    `as_float32`: the numbers are as far off as those of a float64 that was a float32 before.
+    `as_float32`: the numbers are as far off as those of a float64 that was a float32 before. `off_limits`: the public
+    name that used what it must not.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class CheckFailed(Exception):
         self.raised: Any = None
         self.blames = ""
         self.as_float32 = False
+        self.off_limits = ""
 
 
 class Refusal(Exception):

@@ -8,11 +8,11 @@ Reads, and compiles nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from grader.base.language import gettext as _
 from grader.base.paths import SOLUTIONS, shown
 
 FENCE = re.compile(r"```(\w*)")
@@ -31,7 +31,21 @@ KOREAN = ".ko.md"
 
 
 class Unreadable(ValueError):
-    """An entry is not written as it should be. One sentence that names the file and the heading."""
+    """An entry is not written as it should be. One sentence that names the file and the heading, translated where it is
+    shown: what reads translations reads these files."""
+
+    def __init__(self, sentence: str, **values: Any) -> None:
+        super().__init__(sentence.format(**values) if values else sentence)
+        self.sentence, self.values = sentence, values
+
+    def said(self, translated: Callable[[str], str]) -> str:
+        """The sentence in another language."""
+        return translated(self.sentence).format(**self.values) if self.values else str(self)
+
+
+def N_(message: str) -> str:  # noqa: N802  # as in `base/language.py`
+    """Marks a sentence that is translated later."""
+    return message
 
 
 @dataclass(frozen=True)
@@ -85,9 +99,9 @@ class Document:
         """A new entry. Raises Unreadable."""
         place = f"{place}: {name}"
         if not all(map(NAME.fullmatch, name.split(JOINED))):
-            raise Unreadable(_("{place} is no name: write it in lower case, like not_scaled.").format(place=place))
+            raise Unreadable(N_("{place} is no name: write it in lower case, like not_scaled."), place=place)
         if name in self.entries:
-            raise Unreadable(_("{place} is there twice: rename one of them.").format(place=place))
+            raise Unreadable(N_("{place} is there twice: rename one of them."), place=place)
         return self.entries.setdefault(name, Entry(name, place))
 
 
@@ -205,8 +219,8 @@ class _Reader:
                 break
             code.append(line)
         if opened is None or opened[1] not in ("diff", "python") or line.rstrip() != "```":
-            problem = _("{place}: this block has no end, or its first line is not ```diff or ```python.")
-            raise Unreadable(problem.format(place=place))
+            problem = N_("{place}: this block has no end, or its first line is not ```diff or ```python.")
+            raise Unreadable(problem, place=place)
         text = "\n".join(code) + "\n"
         if self.entry is None:
             self.document.shared += "\n" * (opened[1] == "python") + text
@@ -260,8 +274,10 @@ def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
         return replace(facts, misses_the_point=part == "misses the point")
     if part == "draws for itself":
         return replace(facts, own_draws=True)
-    problem = _("{place}: “{part}” is no fact: write it like `old` → `new` · caught by `test_name` · misses the point.")
-    raise Unreadable(problem.format(place=place, part=part))
+    problem = N_(
+        "{place}: “{part}” is no fact: write it like `old` → `new` · caught by `test_name` · misses the point."
+    )
+    raise Unreadable(problem, place=place, part=part)
 
 
 def _pairs(item: str) -> Iterator[tuple[str, str]]:
@@ -275,16 +291,16 @@ def _require_whole(entry: Entry) -> None:
     facts = entry.ways[0].facts if entry.ways else FormFacts()
     joined = JOINED in entry.name
     if not all(way.code for way in entry.ways) or not entry.ways:
-        problem = _("{place} has no code: write `old` → `new` into its list, or a block, ```diff or ```python.")
+        problem = N_("{place} has no code: write `old` → `new` into its list, or a block, ```diff or ```python.")
     elif not facts.names or not (facts.caught_by or joined):
-        problem = _(
+        problem = N_(
             "{place}: in its list, say what is wrong and which check refuses it: `name` · caught by `test_name`."
         )
     elif facts.said_in is None and not joined and not (len(entry.text) == 2 and entry.nudge):
-        problem = _("{place} needs three lines: what was done, why it is wrong, and after > a nudge.")
+        problem = N_("{place} needs three lines: what was done, why it is wrong, and after > a nudge.")
     else:
         return
-    raise Unreadable(problem.format(place=entry.place))
+    raise Unreadable(problem, place=entry.place)
 
 
 def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tuple[str, str, str]:
@@ -297,7 +313,7 @@ def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tu
     there = document if own else next(map(read, solutions.glob(f"*/{step}*")), Document())
     elsewhere = there.entries.get(name)
     if elsewhere is None or elsewhere.ways[0].facts.said_in is not None:
-        problem = _("{place}: step {number} has no text of its own for {name}.")
-        raise Unreadable(problem.format(place=entry.place, number=number, name=name))
+        problem = N_("{place}: step {number} has no text of its own for {name}.")
+        raise Unreadable(problem, place=entry.place, number=number, name=name)
     what, why, nudge = elsewhere.said
     return what, " ".join([why, *entry.text]), entry.nudge or nudge

@@ -6,6 +6,7 @@ Every output (terminal, JSON, page, …) is made from a `Report`. This module im
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -14,7 +15,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.3.0"
+SCHEMA = "1.3.1"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -66,6 +67,14 @@ class CheckResult(msgspec.Struct, kw_only=True):
     waits_for: str = ""
 
 
+class LineRemark(msgspec.Struct, kw_only=True):
+    """What a person says of one line of a student's code, with the line as it was handed in."""
+
+    line: int
+    code: str
+    text: str
+
+
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
     says what the points mean then, or that a reference took the place of a step that was not handed in.
@@ -91,6 +100,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     note: str = ""
     references: list[str] = []
     odd: bool = False
+    remarks: list[LineRemark] = []
 
     @property
     def without_score(self) -> bool:
@@ -139,7 +149,8 @@ class TrackResult(msgspec.Struct, kw_only=True):
 
 class Report(msgspec.Struct, kw_only=True):
     """One submission's report, the contract of `--json`; `score` and `max_score` are totals over what was graded. In a
-    class `score` is None while the mark is open; `open` says why, if it isn't for a step.
+    class `score` is None while the mark is open; `open` says why, if it isn't for a step. `ask` is the address to
+    which a student writes for a second look.
 
     `unread` names the files that were handed in and not read, each with the reason; `notes` are sentences about the
     mark: late, changed by hand.
@@ -158,6 +169,7 @@ class Report(msgspec.Struct, kw_only=True):
     unread: dict[str, str] = {}
     notes: list[str] = []
     open: str = ""
+    ask: str = ""
 
 
 class StepMark(msgspec.Struct, kw_only=True):
@@ -178,6 +190,7 @@ class StepMark(msgspec.Struct, kw_only=True):
     elective: bool = False
     dropped: bool = False
     remark: str = ""
+    lines: list[LineRemark] = []
 
 
 class AssignmentMark(msgspec.Struct, kw_only=True):
@@ -210,6 +223,13 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     kit: str = ""
     seed: int = 0
     steps: list[StepMark] = []
+
+
+class Tried(msgspec.Struct):
+    """One of several attempts: its points, None where it is open, and when it was handed in."""
+
+    points: float | None
+    handed_in: str = ""
 
 
 class MarkChange(msgspec.Struct):
@@ -251,6 +271,7 @@ class Graded(msgspec.Struct, kw_only=True):
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
+    tries: list[Tried] = []  # every attempt that was graded, the oldest first
     files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
@@ -290,15 +311,24 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
 
 
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
-    """The failing check to tell of first: the first that says something. What is skipped comes later, and what is not
-    written yet last, since that is known; None if every check passes."""
+    """The failing check to tell of first; None where every check passes."""
+    return next(iter(failing_in_order(checks)), None)
+
+
+def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """The failing checks as they are told of: those first of which the mistake explains the most. What is skipped comes
+    later, and what is not written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
-    return min(failing, key=precedence, default=None)
-
-
-def precedence(check: CheckResult) -> tuple[bool, bool]:
-    """A key by which failing checks are told of in order."""
-    return check.unwritten, check.status == "skipped"
+    explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
+    return sorted(
+        failing,
+        key=lambda check: (
+            check.unwritten,
+            check.status == "skipped",
+            not check.off_limits,
+            -explained[check.misconception or ""],
+        ),
+    )
 
 
 def step_status(checks: list[CheckResult]) -> Status:
@@ -320,11 +350,16 @@ def as_json(report: Report) -> str:
 
 
 def schema() -> str:
-    """The JSON schema of a report, as text."""
+    """The JSON schema of a report, as text. Python 3.13 takes the indentation out of docstrings, which are in it."""
+    import inspect  # not needed for a report
+
     described = msgspec.json.schema(Report) | {"$id": f"attention-from-scratch/report/{SCHEMA}", "title": "Report"}
+    for definition in described["$defs"].values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
     return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2).decode() + "\n"
 
 
 def _escaped(letter: str) -> str:
     units = letter.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

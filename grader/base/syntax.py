@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 import threading
 import time
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.limited import SECONDS, OverBudget
 
 INDENT = 4  # columns before the line of source
 MOST = 72  # columns of a line that are shown
 TAB = 4
+OF_SHAPES = ("shape", "size", "numel")
 
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # the errors that parsing raises
 
@@ -98,10 +101,44 @@ def invalid(source: str, shown: str) -> str:
         sentence = _("{file}, line {line}: not valid Python yet ({reason}).").format(
             file=shown, line=error.lineno or 1, reason=reason
         )
-        return "\n".join([sentence, *_caret(source, error)])
+        return "\n".join([sentence, *_caret(source, error), *_likely_cause(source, error.lineno or 0)])
     except (ValueError, RecursionError, MemoryError) as error:
         return _("{file}: not valid Python yet ({reason}).").format(file=shown, reason=error or type(error).__name__)
     return ""
+
+
+# What is no Python, however it got into a file, and what to say about it: whole lines, and letters in the line that
+# Python names.
+LINES = (
+    (
+        re.compile(r"(<{7}|>{7}) |={7}$"),
+        N_("Line {line} is a mark of a merge in Git: choose one side, remove the marks."),
+    ),
+    (re.compile(r"\s*```"), N_("Line {line} is Markdown: remove the lines with ```.")),
+)
+LETTERS = (
+    (
+        re.compile("[\u00a0\u2007\u202f\u3000]"),
+        N_("It holds a blank from a web page, not from a keyboard: type it again."),
+    ),
+    (
+        re.compile("[\uff01-\uff5e\u3001\u3002]"),
+        N_("It holds the full-width character {letter}: type it on an English keyboard."),
+    ),
+    (re.compile("[\u2018\u2019\u201c\u201d]"), N_("It holds the curly quotation mark {letter}: type a straight one.")),
+)
+
+
+def _likely_cause(source: str, named: int) -> list[str]:
+    """A sentence about what often makes a file no Python; `named` is the line that Python names."""
+    lines = source.split("\n")
+    for number, text in enumerate(lines, 1):
+        for pattern, sentence in LINES:
+            if pattern.match(text):
+                return [_(sentence).format(line=number)]
+    text = lines[named - 1] if 0 < named <= len(lines) else ""
+    found = ((pattern.search(text), sentence) for pattern, sentence in LETTERS)
+    return [_(sentence).format(letter=match[0]) for match, sentence in found if match][:1]
 
 
 def _only_leaves_out(source: str, line: int) -> bool:
@@ -135,3 +172,40 @@ def _caret(source: str, error: SyntaxError) -> list[str]:
 
 def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def loops(source: str, function: str, longest: int) -> list[str]:
+    """Sentences about loops of a function, or of a class's methods, that can't be meant: one that returns in its first
+    round, and one that nothing in it can end."""
+    tree = tree_of(source, longest)
+    named = [node for node in ast.walk(tree) if tree and getattr(node, "name", "") == function] if tree else []
+    sentences = []
+    for loop in (node for each in named for node in ast.walk(each) if isinstance(node, ast.For | ast.While)):
+        if returns := next((each for each in loop.body if isinstance(each, ast.Return)), None):
+            sentence = _("Line {line} returns inside the loop of line {loop}: it ends in its first round.")
+            sentences.append(sentence.format(line=returns.lineno, loop=loop.lineno))
+        elif isinstance(loop, ast.While) and _never_ends(loop):
+            sentences.append(_("Nothing in the loop of line {line} changes what it waits for.", line=loop.lineno))
+    return sentences
+
+
+def _never_ends(loop: ast.While) -> bool:
+    """Whether no name in a loop's condition can be another thing after a round, and nothing leaves the loop. What a
+    condition asks for its shape alone stays as it is until it is assigned."""
+    inside = [node for statement in loop.body for node in ast.walk(statement)]
+    if any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in inside):
+        return False
+    asked = _names([loop.test])
+    stored = {name for node in inside if isinstance(getattr(node, "ctx", None), ast.Store) for name in _names([node])}
+    handed_on = {name for node in inside if isinstance(node, ast.Call) for name in _names([node])}
+    return bool(asked) and asked.isdisjoint(stored | (handed_on - _sized(loop.test)))
+
+
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _sized(test: ast.expr) -> set[str]:
+    """The names whose shape alone a condition asks for, as in `ids.shape[1]` and `ids.size(1)`."""
+    attributes = [node for node in ast.walk(test) if isinstance(node, ast.Attribute) and node.attr in OF_SHAPES]
+    return {node.value.id for node in attributes if isinstance(node.value, ast.Name)}

@@ -14,6 +14,10 @@ from grader.base.language import gettext as _
 MAX_FILE = 256 << 10  # bytes
 MAX_NOTEBOOK = 32 << 20  # bytes: outputs, which are skipped, may hold large pictures
 COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263: in one of the first two lines
+CONFLICT = re.compile(rb"(<{7}|>{7}) |={7}$")  # the lines that Git writes around two sides of a merge
+SHORTCUT = re.compile(rb'"(doc_id|url|resource_id)"')
+OLD_FORMAT = re.compile(rb'"nbformat": ?([123])\b')
+MOST_OF_A_START = 4096  # bytes that show what a file is
 NO_TEXT = ("idna", "punycode", "unicode_escape", "raw-unicode-escape", "utf-7", "undefined")  # slow, or a disguise
 
 
@@ -73,9 +77,28 @@ def content(path: Path, shown: str, limit: int) -> bytes:
     return data
 
 
-def damaged(shown: str) -> Unusable:
-    """The sentence about a notebook that can't be read."""
-    return Unusable(_("{file} is damaged: it is not a notebook in format 4. Save it again.", file=shown))
+def damaged(shown: str, data: bytes) -> Unusable:
+    """The sentence about a notebook that can't be read: what it holds in place of one, and what to do about it."""
+    start = data[:MOST_OF_A_START].lstrip(b"\xef\xbb\xbf \t\r\n")
+    line = next((number for number, text in enumerate(data.splitlines(), 1) if CONFLICT.match(text)), 0)
+    if not data.strip():
+        sentence = _("{file} is empty. Hand the notebook in again.")
+    elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or data[1:40:2].count(0) > 10:
+        sentence = _("{file} is text in UTF-16, and a notebook is UTF-8. Save it again in Jupyter.")
+    elif start[:15].lower().startswith((b"<!doctype", b"<html")):
+        sentence = _("{file} is a web page, as of a login, and not the notebook itself. Download the notebook again.")
+    elif line:
+        sentence = _("{file} holds the marks of a merge in Git (line {line}). Choose one side and save it again.")
+    elif start.startswith(b"{") and SHORTCUT.search(start) and b'"cells"' not in data:
+        sentence = _("{file} is only a shortcut of Google Drive. In Colab choose File, Download, Download .ipynb.")
+    elif OLD_FORMAT.search(data):
+        sentence = _("{file} is a notebook in format {format}. Open it in Jupyter and save it: then it is in format 4.")
+    elif start.startswith(b"{") and not data.rstrip().endswith(b"}"):
+        sentence = _("{file} is cut off: the end is missing. Download or save it again.")
+    else:
+        sentence = _("{file} is damaged: it is not a notebook in format 4. Save it again.")
+    old = OLD_FORMAT.search(data)
+    return Unusable(sentence.format(file=shown, line=line, format=old[1].decode() if old else ""))
 
 
 def _too_large(shown: str, limit: int) -> Unusable:

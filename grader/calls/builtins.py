@@ -11,28 +11,20 @@ import re
 import sys
 import types as kinds
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import torch
-import torch._decomp.decompositions
-import torch._refs.nn.functional
-import torch._refs.special
 from torch import nn
-from torch._higher_order_ops import flex_attention
-from torch._ops import (
-    _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS,
-    OpOverload,
-    _higher_order_ops,
-)
 from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters
-from grader.calls.counters import REDISPATCH, EveryOp
-from grader.calls.memory import in_place_of
+from grader.calls import private_torch as private
+from grader.calls.counters import EveryOp
+from grader.calls.private_torch import OpOverload, in_place_of, redispatch
 
 FAMILIES: dict[str, re.Pattern[str]] = {
     "softmax": re.compile(r"[sS]oft(max|min)"),
@@ -51,7 +43,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     # In the dispatcher `F.unfold` and `F.fold` are im2col and col2im; `Tensor.unfold`, a view, is allowed.
     "patches": re.compile(r"im2col|col2im|pixel_(un)?shuffle"),
     "torch": re.compile(r"^torch\."),  # in every form: any op and any function; `AnyTorch` records them under this name
-    # What a kernel has to do itself. Nearly all code uses these, so that `AnyTorch` looks for them where they are off
+    # What a kernel has to do itself. Nearly all code uses these, so that `AnyTorch` looks for them if they are off
     # limits, and nothing watches them elsewhere.
     "product": re.compile(
         r"^torch\.(_?(scaled_|int_)?mm|bmm|addmm_?|baddbmm_?|addbmm_?|mv|addmv_?|v?dot|inner|outer|ger|addr_?|matmul"
@@ -66,7 +58,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
 IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` looks for
 
 # Dispatch keys that come before all others: torch reserves them for tests. Families that much code uses have a key of
-# their own, so that this code is no slower where they are not off limits.
+# their own, so that this code is no slower if they are not off limits.
 PLACES = {
     "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
     "TESTING_ONLY_GenericMode": tuple(
@@ -75,13 +67,8 @@ PLACES = {
     # While a learner's mode or tensor subclass handles an op, torch skips every key before Python.
     counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
-KEYS = [torch._C._dispatch_key_parse(place) for place in PLACES]
+KEYS = [private.key_named(place) for place in PLACES]
 # Where torch has ops of its own; in any other an op may be the learner's own work.
-ONNX: list[dict[Any, Any]] = []
-with suppress(ImportError):  # not in old versions
-    from torch.onnx.ops import _impl as onnx_ops
-
-    ONNX.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
 NAMESPACES = (*counters.NAMESPACES, "onnx")
 TAKEN_APART = "_decomp."  # before the name of a built-in whose parts were asked for
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
@@ -117,10 +104,10 @@ class BuiltIns:
     def __enter__(self) -> BuiltIns:
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
-        if counters.KEY in self._keys and not counters.is_included(counters.KEY):
+        if counters.KEY in self._keys and not private.is_included(counters.KEY):
             counters.rest()
         for key in self._keys:
-            counters.include(key, True)
+            private.include(key, True)
         if self._any_torch is not None:
             self._any_torch.enter(self.names)
         return self
@@ -130,7 +117,7 @@ class BuiltIns:
             self._any_torch.close()
         BuiltIns.noted, BuiltIns.places = self._outer.pop()
         for key in self._keys:
-            counters.include(key, key in BuiltIns.places)
+            private.include(key, key in BuiltIns.places)
 
 
 @functools.cache
@@ -138,9 +125,9 @@ def _watched() -> dict[str, Any]:
     """Registers a fallback of ours for each op of the families and wraps built-ins that are not ops; returns the
     dispatch keys.
 
-    The fallback of an op is called only where its key is included, and nothing else gets slower.
+    The fallback of an op is called only if its key is included, and nothing else gets slower.
     """
-    keys = {place: torch._C._dispatch_key_parse(place) for place in PLACES}
+    keys = {place: private.key_named(place) for place in PLACES}
     ops = list(_ops_of_families())
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
@@ -148,10 +135,10 @@ def _watched() -> dict[str, Any]:
             counters.rest()
         else:
             _EVERYTHING.fallback(torch.library.fallthrough_kernel, place)
-        for higher_order in _higher_order_ops.values():  # they are implemented in Python and have no fallback
+        for higher_order in private.python_ops.values():  # they are implemented in Python and have no fallback
             higher_order.fallthrough(keys[place])
-        _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(keys[place])  # ops registered later
-        after = torch._C._dispatch_keyset_full_after(keys[place])
+        private.later_python_ops.append(keys[place])  # ops registered later
+        after = private.keys_after(keys[place])
         for op, name, its_own in ops:
             if its_own.isdisjoint(families):
                 continue
@@ -162,7 +149,7 @@ def _watched() -> dict[str, Any]:
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
-    for table in (*torch._decomp.global_decomposition_table.values(), *ONNX):  # the op is called again, by itself
+    for table in private.decompositions():  # the op is called again, by itself
         for op, name in noted.items():
             if op in table:
                 table[op] = _noting(table[op], TAKEN_APART + name)
@@ -172,7 +159,7 @@ def _watched() -> dict[str, Any]:
 def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
     """The ops that belong to a family, their names, and the families of each."""
     families: dict[str, frozenset[str]] = {}
-    for qualified in torch._C._dispatch_get_all_op_names():
+    for qualified in private.all_op_names():
         namespace, _colons, overload = qualified.partition("::")
         if namespace not in NAMESPACES:
             continue
@@ -200,29 +187,28 @@ def look_for(families: Collection[str]) -> None:
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
     """Wraps the functions that call a kernel by its key, past all others, and those that exclude keys."""
-    c: Any = torch._C
     for op, name in noted.items():
         op._op_dk = _noting(op._op_dk, name)
-    c._get_operation_overload = _noting_overloads(c._get_operation_overload)
-    c._DispatchOperatorHandle.redispatch_boxed = _noting_handle(REDISPATCH, lambda handle: handle)
-    if kernel := getattr(c, "_SafeKernelFunction", None):  # not in old versions
+    private.put(private.OVERLOADS, _noting_overloads)
+    private.put(private.REDISPATCH, lambda function: _noting_handle(function, lambda handle: handle))
+    if kernel := private.KERNEL:
         kernel.call_boxed = _noting_handle(kernel.call_boxed, lambda function: function.op_handle)
-    for guard in (c._ForceDispatchKeyGuard, c._ExcludeDispatchKeyGuard, c._SetExcludeDispatchKeyGuard):
+    for guard in private.GUARDS:
         guard.__enter__ = _still_looking(guard.__enter__)
-    for switch in ("_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded"):
-        setattr(c, switch, _still_looking(getattr(c, switch)))
+    for switch in private.KEY_SWITCHES:
+        private.put(switch, _still_looking)
 
 
 def _no_ops() -> Iterator[tuple[Any, str, str]]:
     """The built-ins of the families that are not ops: the owner of the attribute, and its name."""
     yield F, "multi_head_attention_forward", "multi_head_attention_forward"
-    yield type(flex_attention), "__call__", "flex_attention"
+    yield type(private.flex_attention), "__call__", "flex_attention"
     yield SoftmaxTransform, "_call", "SoftmaxTransform"
     for attribute in ("__call__", "forward"):
         yield quantizable.MultiheadAttention, attribute, "multi_head_attention"
     for name in nn.modules.transformer.__all__:  # composed of parts that are all allowed
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
-    for module in (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions):
+    for module in private.REFERENCES:
         functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
         yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))  # for its compiler
     module = sys.modules["torch._higher_order_ops.flex_attention"]  # what it comes to where nothing is compiled
@@ -234,18 +220,18 @@ _REGISTERED: dict[tuple[frozenset[str], str], list[tuple[OpOverload, Callable[..
 _LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set of families that is looked for
 
 
-def _noting_op(name: str, op: OpOverload, after: torch._C.DispatchKeySet) -> Callable[..., Any]:
+def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
     handle = op._handle
 
-    def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+    def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
-        return REDISPATCH(handle, keys & after, *args, **kwargs)
+        return redispatch(handle, keys & after, *args, **kwargs)
 
     return noting
 
 
 def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
-    def noting(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+    def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return counters.run(op, keys, args, kwargs)
 
@@ -300,8 +286,8 @@ def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
         switched = switch(*args)
         looking = (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else []))
         for key in KEYS:
-            counters.exclude(key, False)
-            counters.include(key, key in looking)
+            private.exclude(key, False)
+            private.include(key, key in looking)
         return switched
 
     return switching

@@ -21,7 +21,7 @@ Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_NAMES)]
 
 
 class Options(msgspec.Struct, array_like=True):
-    """How one call is made and what is recorded; see `checks.implementation.How`."""
+    """The options of one call and of what is recorded; see `checks.implementation.How`."""
 
     gradients: bool = False
     seed: int | None = None
@@ -50,7 +50,7 @@ class Call(msgspec.Struct, array_like=True):
     kwargs: dict[str, Value] = {}
     handle: int | None = None
     new_handle: int = 0
-    begin: int | None = None  # a new check begins: drop all modules and seed the random stream with this
+    begin: int | None = None  # a new check starts: drop all modules and seed the random stream with this
     options: Options = msgspec.field(default_factory=Options)
     first: tuple[Call, ...] = ()
     own: Literal["", "method", "attribute"] = ""
@@ -73,7 +73,8 @@ class LeftOut(msgspec.Struct, array_like=True):
 
 class Raised(msgspec.Struct, array_like=True):
     """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
-    that failed before, and would have made the name that is missing."""
+    that failed before, and would have made the name that is missing; `near`: the known name that is spelled almost
+    like it."""
 
     type: Name
     message: Text
@@ -83,6 +84,7 @@ class Raised(msgspec.Struct, array_like=True):
     source: Annotated[str, msgspec.Meta(max_length=MAX_SOURCE)] = ""
     shapes: Annotated[list[Name], msgspec.Meta(max_length=MAX_SHAPES)] = []
     left_out: LeftOut | None = None
+    near: Name = ""
 
 
 class Outcome(msgspec.Struct, array_like=True):

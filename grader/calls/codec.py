@@ -156,6 +156,7 @@ def _cut(raised: Raised) -> Raised:
         raised.source[:MAX_SOURCE],
         [shape[:MAX_NAME] for shape in raised.shapes[:MAX_SHAPES]],
         raised.left_out,
+        raised.near[:MAX_NAME],
     )
 
 

@@ -1,9 +1,9 @@
-"""What a call cost: the work of its matrix products, its largest storage, the kernels it launched, what it kept for its
-backward pass.
+"""Measures what a call costs: the work of its matrix products, its largest storage, the kernels it launched, what it
+kept for its backward pass.
 
 A mode of torch's can be switched off by whoever is measured, with torch's own context managers, and code within another
 mode or a tensor subclass passes it by. So ops are seen where torch's dispatcher has already run all of these: between
-its Python key and the kernels stands a fallback of ours. What a kernel calls inside is part of its op.
+its Python key and the kernels is a fallback of ours. What a kernel calls inside is part of its op.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from grader.calls.memory import UncompiledMode, in_place_of
+from grader.calls import private_torch as private
+from grader.calls.private_torch import UncompiledMode, in_place_of, include, is_included, redispatch
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
-KEY = torch._C._dispatch_key_parse(PLACE)
-REDISPATCH = torch._C._DispatchOperatorHandle.redispatch_boxed
-_AFTER = torch._C._dispatch_keyset_full_after(KEY)
+KEY = private.key_named(PLACE)
+_AFTER = private.keys_after(KEY)
 # Of torch's C classes: a learner may give `Tensor` other ones by the same name.
 storage_of, element_size, length = (
     getattr(torch._C.TensorBase, name) for name in ("untyped_storage", "element_size", "numel")
 )
 storage_size = getattr(torch._C.StorageBase, "nbytes")  # noqa: B009 - it has no type
-include = torch._C._dispatch_tls_set_dispatch_key_included
-exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
-is_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 
 class EveryOp:
@@ -69,10 +66,10 @@ class EveryOp:
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that has got as far as our key, and tells whoever is watching."""
     if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
-        return REDISPATCH(op._handle, keys & _AFTER, *args, **kwargs)
+        return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = op(*args, **kwargs)  # not `REDISPATCH`, which takes no number where a tensor may stand
+        result = op(*args, **kwargs)  # not `redispatch`, which takes no number where a tensor may be
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -84,7 +81,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _runs_others(op: Any) -> bool:
     """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
     our key, or it is not torch's own."""
-    return op.namespace not in NAMESPACES or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), COMPOSITE)
+    return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
 
 
 def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
@@ -93,8 +90,8 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def _tensor_places(op: Any) -> list[int]:
-    """The places of an op's arguments at which a tensor may stand."""
-    return [place for place, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
+    """The positions of an op's arguments that may hold a tensor."""
+    return [index for index, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
 
 
 class _Fallback:
@@ -121,7 +118,7 @@ _DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
-    """Nothing is done at our key until somebody looks again."""
+    """Nothing is done at our key until someone looks again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
         _Fallback.register(torch.library.fallthrough_kernel, looks=False)
 
@@ -205,7 +202,7 @@ class MatrixProducts(EveryOp):
     """Counts the multiplications and additions of matrix products inside the block, by the dtype of their factors.
 
     So does an elementwise product that is larger than each of its factors: summed up, it is a matrix product. What
-    computes nothing, on `meta`, counts where the call is made there (`on_meta`).
+    computes nothing, on `meta`, counts if the call is made there (`on_meta`).
     """
 
     def __init__(self, on_meta: bool = False) -> None:
@@ -345,8 +342,7 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 
 
 # Before a learner's file can import the original.
-_autograd: Any = torch._C._autograd
-_autograd._push_saved_tensors_default_hooks = _noting_hooks(_autograd._push_saved_tensors_default_hooks)
+private.put(private.SAVED_HOOKS, _noting_hooks)
 
 
 class KernelLaunches(ExitStack):

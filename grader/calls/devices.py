@@ -1,6 +1,6 @@
 """The devices of this machine by torch's own names, what they have in common, and how exactly they compute.
 
-Beside the CPU, a process of torch has at most one kind of accelerator, and torch knows which: `cuda` (a ROCm build
+Next to the CPU, a process of torch has at most one kind of accelerator, and torch knows which: `cuda` (a ROCm build
 calls its own so, too), `mps`, `xpu`, or the name that a backend has given itself.
 """
 
@@ -14,13 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.calls import private_torch
+
 CPU, META = "cpu", "meta"
-# How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
-LOOSENERS = (
-    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
-    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
-    "_set_fp32_precision_setter",
-)  # fmt: skip
 
 
 @functools.cache
@@ -45,11 +41,11 @@ def one(wanted: str) -> str:
 def states(wanted: str) -> dict[str, str]:
     """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
 
-    Raises RuntimeError where torch knows no device of this name.
+    Raises RuntimeError if torch knows no device of this name.
     """
     names = dict.fromkeys([CPU, accelerator() or "cuda", *([wanted] if wanted != "all" else [])])
     if wanted != "all":
-        torch.device(wanted)  # raises RuntimeError where torch knows no device of this name
+        torch.device(wanted)  # raises RuntimeError if torch knows no device of this name
     return {
         name: "not requested" if wanted not in ("all", name) else "checked" if is_there(name) else "not available"
         for name in names
@@ -57,27 +53,27 @@ def states(wanted: str) -> dict[str, str]:
 
 
 def place(name: str) -> str:
-    """How a tensor on the device of this name calls its place: `cuda:0`."""
+    """The name of a tensor's device, with its index: `cuda:0`."""
     return name if name in (CPU, META) or ":" in name else f"{name}:0"
 
 
 def label(name: str) -> str:
-    """What people call the device: the accelerator's own name where its module knows it."""
+    """The device's name for people: the accelerator's own one if its module knows it."""
     named = getattr(torch.get_device_module(name), "get_device_name", None) if name != CPU else None
     return str(named()) if named is not None else name
 
 
 def prepare(name: str) -> None:
-    """Initialises an accelerator, whose generators can be seeded from then on, and asks for its deterministic kernels:
-    one that has none runs as it is. Where only the CPU computes, nothing changes."""
+    """Initialises an accelerator, so that its generators can be seeded, and asks for its deterministic kernels: one
+    that has none runs as it is. If only the CPU computes, nothing changes."""
     if name in (CPU, META):
         return
     initialise = getattr(torch.get_device_module(name), "init", None)
     if initialise is not None:
         initialise()
     if not torch.are_deterministic_algorithms_enabled():
-        torch._C._set_deterministic_algorithms(True, warn_only=True)
-        torch._C._set_deterministic_fill_uninitialized_memory(False)
+        private_torch.set_deterministic(True, warn_only=True)
+        private_torch.fill_new_memory(False)
         warnings.filterwarnings("ignore", message=".*deterministic")
 
 
@@ -121,7 +117,7 @@ def counts_memory(name: str) -> bool:
 @functools.cache
 def tensor_types() -> tuple[type[Tensor], ...]:
     """The classes of plain tensors: torch's own, and that of a backend written in Python, which says so."""
-    backend = getattr(torch, torch._C._get_privateuse1_backend_name(), None)
+    backend = getattr(torch, private_torch.plugged_in_backend(), None)
     return (Tensor, nn.Parameter, *getattr(backend, "tensor_types", ()))
 
 
@@ -139,11 +135,9 @@ def compute_exactly() -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.set_float32_matmul_precision("highest")
-    for name in LOOSENERS:
-        if hasattr(torch._C, name):
-            setattr(torch._C, name, _ignored)
+    private_torch.keep_exact(_ignored)
     setattr(type(torch.backends.cudnn), "allow_tf32", property(lambda module: False, _ignored))  # noqa: B010
 
 
 def _ignored(*_values: Any) -> None:
-    """What would make products less exact."""
+    """Ignores settings that would make products less exact."""

@@ -26,7 +26,8 @@ import numpy as np
 import torch
 import torch.nn.modules.module as hooks
 from torch import nn
-from torch.optim import optimizer
+
+from grader.calls import private_torch
 
 # Modules whose functions a file may replace, for itself and for all that runs after it.
 OWNERS = (
@@ -85,18 +86,13 @@ def _state() -> list[Any]:
 
 
 def _of_torch() -> list[Any]:
-    c: Any = torch._C
     return [
         torch.get_default_dtype(), str(torch.get_default_device()), torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(),
         torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"),
-        torch.is_autocast_cache_enabled(), c._len_torch_function_stack(), c._len_torch_dispatch_stack(),
-        c._get_mkldnn_enabled(), c._get_flash_sdp_enabled(), c._get_math_sdp_enabled(),
-        c._get_mem_efficient_sdp_enabled(),
-        c._autograd._top_saved_tensors_default_hooks(True) is None, torch.ones(()).mul(SUBNORMAL).mul(1.0).item() > 0,
-        c._autograd._profiler_enabled(), repr(torch._tensor_str.PRINT_OPTS),
+        torch.is_autocast_cache_enabled(), torch.ones(()).mul(SUBNORMAL).mul(1.0).item() > 0,
         *(len(hooked) for name, hooked in vars(hooks).items() if "_global_" in name and isinstance(hooked, dict)),
-        len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
+        *private_torch.hidden_settings(),
     ]  # fmt: skip
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import _tracemalloc
+import functools
 import math
+import mmap
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from typing import Any
+import tracemalloc
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, nullcontext
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention.bias import CausalBias
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
 
-from grader.calls import counters
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import (
@@ -25,8 +28,9 @@ from grader.calls.counters import (
     Narrowed,
     SavedForBackward,
 )
-from grader.calls.memory import PeakMemory, UncompiledMode
+from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
+from grader.calls.values import leaves
 
 
 class Circumstances(ExitStack):
@@ -67,8 +71,6 @@ class Circumstances(ExitStack):
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
             self.enter_context(np.errstate(all="ignore"))  # its interpreter warns where a GPU says nothing
-        if self._built_ins and not (self._built_ins.looks or self._meters):
-            counters.rest()
         for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):
             if watch is not None:
                 self.enter_context(watch)
@@ -76,7 +78,7 @@ class Circumstances(ExitStack):
 
     @property
     def functions(self) -> FunctionNames | None:
-        """The torch functions that were called, where they are recorded: on `meta` always, unless trusted."""
+        """The torch functions that were called, if they are recorded: on `meta` always, unless trusted."""
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:
@@ -90,6 +92,21 @@ class Circumstances(ExitStack):
         outcome.measured = {
             measure: meter.measured for measure, meter in self._meters.items() if meter.measured is not None
         }
+
+
+class Ordinary(nullcontext[None]):
+    """In place of all this for a call of trusted code of which nothing is asked: most of a reference's."""
+
+    functions = None
+
+    @staticmethod
+    def suits(options: Options) -> bool:
+        """Whether nothing is asked."""
+        asked = options.measures or options.functions or options.no_grad or options.made_on_meta
+        return not asked and options.device != "meta" and "triton" not in sys.modules
+
+    def note(self, outcome: Outcome, result: Any) -> None:
+        """Notes nothing."""
 
 
 class CopiesStay(TorchFunctionMode):
@@ -124,6 +141,15 @@ class UnwrittenIsNan(TorchFunctionMode):
         return made
 
 
+def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
+    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one if a mode does."""
+    with beside_modes():
+        return Tensor.__new__(kind, *sizes)
+
+
+CausalBias.__new__ = _bias_beside_modes  # type: ignore[assignment,method-assign]  # it has none of its own
+
+
 class OneDevice(UncompiledMode):
     """Refuses to mix tensors on `meta` with others, as an accelerator does: some ops don't check this on `meta`.
 
@@ -137,20 +163,20 @@ class OneDevice(UncompiledMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        leaves = _tensors([*args, *kwargs.values()] if kwargs else args)
-        others = [leaf for leaf in leaves if not leaf.is_meta]
-        if others and len(leaves) > 1:
+        tensors = _tensors([*args, *kwargs.values()] if kwargs else args)
+        others = [leaf for leaf in tensors if not leaf.is_meta]
+        if others and len(tensors) > 1:
             name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
-            # A mask has to lie there even where it is a single number.
+            # A mask has to lie there even if it is a single number.
             elsewhere = [leaf for leaf in others if leaf.dim() > 0 or (name in self.MASKED and leaf is args[1])]
-            if elsewhere and len(elsewhere) < len(leaves) and name not in self.MIXING:
+            if elsewhere and len(elsewhere) < len(tensors) and name not in self.MIXING:
                 stray = elsewhere[0]
                 raise RuntimeError(
                     f"Expected all tensors to be on the same device, but {name} got one on meta and one of shape "
                     f"{tuple(stray.shape)} on {stray.device}"
                 )
             numbers = sum(leaf.dim() == 0 and leaf.device.type == "cpu" for leaf in others)
-            if 0 < numbers < len(leaves):
+            if 0 < numbers < len(tensors):
                 # A scalar on the CPU is accepted by an accelerator; some of torch's meta kernels refuse it.
                 args, kwargs = tree_map(_number_on_meta, (args, kwargs))
         return func(*args, **kwargs)
@@ -169,3 +195,129 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
         elif isinstance(value, list | tuple):
             tensors += [item for item in value if isinstance(item, Tensor)]
     return tensors
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+class ResultBefore:
+    """A call of `target` with the same tensors and arrays, which hold other values meanwhile, and what its result was
+    then. What is returned of the arguments' own memory does not count: it has to change with them."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
+        values = [_copy(leaf) for leaf in given]
+        for leaf in given:
+            _fill(leaf, _other(leaf))
+        result = target(*args, **kwargs)
+        ours = {leaf.untyped_storage().data_ptr() for leaf in given if isinstance(leaf, Tensor) and not leaf.is_meta}
+        self._tensors = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.untyped_storage().data_ptr() not in ours
+        ]
+        self._before = [tensor.detach().clone() for tensor in self._tensors]
+        # By NumPy alone: torch may be off limits in the call.
+        arrays = [leaf for leaf in given if isinstance(leaf, np.ndarray)]
+        self._arrays = [
+            leaf
+            for leaf in leaves(result)
+            if isinstance(leaf, np.ndarray) and not any(np.may_share_memory(leaf, array) for array in arrays)
+        ]
+        self._arrays_before = [array.copy() for array in self._arrays]
+        for leaf, value in zip(given, values, strict=True):
+            _fill(leaf, value)
+
+    def has_changed(self) -> bool:
+        """Whether a later call wrote over it."""
+        pairs = zip(self._before, self._tensors, strict=True)
+        if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
+            return True
+        arrays = zip(self._arrays_before, self._arrays, strict=True)
+        return not all(was.tobytes() == array.tobytes() for was, array in arrays)
+
+
+def _copy(leaf: Tensor | np.ndarray[Any, Any]) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf.copy()
+
+
+def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
+    if isinstance(leaf, np.ndarray):
+        np.copyto(leaf, values)
+    else:
+        leaf.detach().copy_(values)
+
+
+def _other(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
+        return -leaf
+    if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
+        return leaf  # a mask must keep a True in each row
+    leaf = leaf.detach()
+    return -leaf if leaf.is_floating_point() else leaf.flip(-1)  # token ids must stay ids
+
+
+class PeakMemory:
+    """Measures the peak, in bytes, of what Python and NumPy allocate inside the block beyond what they held before.
+
+    It does not include torch's tensors or BLAS workspaces. Files that are mapped into memory count as memory, from the
+    first one on. Code that stops or resets the measurement gets none.
+    """
+
+    disturbed = False  # set by calls that may disturb it; a process has only one tracemalloc
+    mapped = 0  # bytes of files
+
+    def __init__(self) -> None:
+        self.measured: int | None = None
+
+    def __enter__(self) -> PeakMemory:
+        _warm_up()
+        self._before_us = tracemalloc.is_tracing()
+        if not self._before_us:
+            _START()
+        _RESET_PEAK()
+        PeakMemory.disturbed = False
+        self._before = tracemalloc.get_traced_memory()[0]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if tracemalloc.is_tracing() and not PeakMemory.disturbed:
+            self.measured = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
+        if not self._before_us:
+            _STOP()
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Makes NumPy import and cache what it needs for these operations."""
+    x = np.ones((2, 2), dtype=np.float32)
+    np.einsum("ij,kj->ik", x, x, optimize=True)
+    np.exp(x - x.max(axis=-1, keepdims=True)) @ np.swapaxes(x, -1, -2)
+    np.where(np.tril(x) > 0, x, -np.inf).sum(axis=-1)
+    np.concatenate([x, np.zeros_like(x)])
+
+
+def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @in_place_of(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        PeakMemory.disturbed = True
+        return function(*args, **kwargs)
+
+    return noting
+
+
+class _Mapped(mmap.mmap):
+    """A mapped file, which counts."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        made = super().__new__(cls, *given, **named)
+        PeakMemory.mapped += len(made)
+        return made
+
+
+mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there
+_START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
+_GET_TRACED_MEMORY = tracemalloc.get_traced_memory
+for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals
+    for _name in ("stop", "reset_peak", "clear_traces"):
+        setattr(_module, _name, _noting(getattr(_module, _name)))

@@ -1,4 +1,4 @@
-"""The torch functions that a call uses, and the values that it reads on `meta`, where there are none.
+"""The torch functions that a call uses, and the values that it reads on `meta`, if there are none.
 
 A call that reads a value on `meta` is made on the CPU first, and its reads are recorded in order; then it is made on
 `meta`, and each read gets what the same line read there. Printing a tensor reads nothing: a short text takes its place.
@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
-from torch.utils import _python_dispatch
 
-from grader.calls import counters, devices
+from grader.calls import counters, devices, private_torch
 from grader.calls.builtins import IGNORED, NAMESPACES, PLAIN
+from grader.calls.private_torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from grader.calls.values import leaves
 
 REFUSAL = "Tensor.item() cannot be called on meta tensors"  # torch's own words
@@ -76,18 +75,18 @@ class Reads:
     def into(cls, record: Record) -> Iterator[Record]:
         """Records reads on the CPU inside the block; answers those on `meta` once the record is complete."""
         _note_reads()
-        was_included = counters.is_included(counters.KEY)
+        was_included = private_torch.is_included(counters.KEY)
         cls.record = record
-        counters.include(counters.KEY, True)
+        private_torch.include(counters.KEY, True)
         try:
             yield record
         finally:
-            counters.include(counters.KEY, was_included)
+            private_torch.include(counters.KEY, was_included)
             cls.record = None
 
     @classmethod
     def value(cls, kind: str, tensor: Tensor) -> Any:
-        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError where nothing was recorded."""
+        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError if nothing was recorded."""
         if cls.record is None or not cls.record.is_complete:
             cls.missed = True
             raise RuntimeError(REFUSAL)
@@ -98,7 +97,7 @@ class Reads:
 
     @classmethod
     def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
-        """A tensor that has values was read: recorded, or passed over where the same is read again beside `meta`."""
+        """A tensor that has values was read: recorded, or passed over if the same is read again next to `meta`."""
         if cls.record is None:
             return
         key = cls.record.key(kind, tensor)
@@ -159,7 +158,7 @@ class FunctionNames(TorchFunctionMode):
         raise NotImplementedError
 
     def makers(self, value: Any) -> list[str]:
-        """Which of them gave each tensor of a value: "" where none did, as of an argument or of what was kept."""
+        """The function that gave each tensor of a value: "" if none did, as for an argument or for what was kept."""
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
@@ -182,8 +181,8 @@ def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
 
 
 # Before a learner's file can import the originals.
-torch._C.DisableTorchFunction = _noted_switch(torch._C.DisableTorchFunction)
-_python_dispatch._disable_current_modes = _noted_switch(_python_dispatch._disable_current_modes)
+for _switch in private_torch.MODE_SWITCHES:
+    private_torch.put(_switch, _noted_switch)
 
 
 def _is_torchs_own(func: Callable[..., Any]) -> bool:
@@ -268,11 +267,11 @@ def _is_cpu(value: Any) -> bool:
 
 @functools.cache
 def _note_reads() -> list[Any]:
-    """Registers what notes reads on the CPU; returns the libraries, whose deletion would undo it."""
+    """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
     library = torch.library.Library("aten", "IMPL")
     for op, kind, kept in (
-        (torch.ops.aten._local_scalar_dense.default, "item", lambda value: value),
+        (private_torch.LOCAL_SCALAR, "item", lambda value: value),
         (torch.ops.aten.nonzero.default, "nonzero", lambda value: tuple(value.shape)),
     ):
         library.impl(op, _noting(op, kind, kept), counters.PLACE, with_keyset=True)

@@ -1,8 +1,9 @@
-"""What goes into a call and what comes back: arguments for the called code, and what it returns or raises as a value
-that can be sent."""
+"""Converts arguments for the called code, and what it returns or raises into a value that can be sent."""
 
 from __future__ import annotations
 
+import builtins
+import difflib
 import itertools
 import linecache
 import numbers
@@ -61,7 +62,7 @@ class Inputs:
         self._options = call.options
         self._handles = handles
         self._keep = call.is_authors
-        self.args = tuple([mapped_by_path(str(place), value, self._ready) for place, value in enumerate(call.args)])
+        self.args = tuple([mapped_by_path(str(index), value, self._ready) for index, value in enumerate(call.args)])
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 
     def _ready(self, name: str, value: Any) -> Any:
@@ -224,12 +225,28 @@ def described(error: BaseException, is_own: Callable[[str], bool], file: object)
         frame, raised.line = own[-1]
         raised.file, raised.function = frame.f_code.co_filename, frame.f_code.co_name
         raised.source = linecache.getline(raised.file, raised.line).strip()
+        raised.near = _near(error, frame)
         raised.shapes = [
             f"{name}: {shape}"
             for name, value in itertools.islice(frame.f_locals.items(), 50)
             if name not in HIDDEN_LOCALS and (shape := _shape(value))
         ]
     return raised
+
+
+def _near(error: BaseException, frame: types.FrameType) -> str:
+    """The known name that is spelled almost like the unknown one; empty without one. Python looks it up only when it
+    prints a traceback."""
+    known: Iterable[object] = ()
+    if type(error) is NameError:
+        known = dict.fromkeys([*frame.f_locals, *frame.f_globals, *vars(builtins)])
+    elif type(error) is AttributeError and isinstance(error.obj, types.ModuleType | Tensor):
+        known = dir(Tensor if isinstance(error.obj, Tensor) else error.obj)
+    wanted = getattr(error, "name", None)
+    if type(wanted) is not str or len(wanted) > MAX_NAME or not known:
+        return ""
+    names = [name for name in itertools.islice(known, MAX_ITEMS) if type(name) is str and len(name) <= MAX_NAME]
+    return next(iter(difflib.get_close_matches(wanted, names, 1)), "")
 
 
 def _frames(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:

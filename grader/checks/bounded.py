@@ -10,10 +10,11 @@ from typing import Any
 
 from torch import Tensor
 from torch.nn.parameter import Parameter, is_lazy
-from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode_temporarily
+from torch.overrides import TorchFunctionMode
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
+from grader.calls.private_torch import current_function_mode, without_function_mode
 
 PLAIN = (Tensor, Parameter)  # a lazy parameter has no number of elements yet
 MAX_ELEMENTS = 1 << 25  # twice as many as any answer has
@@ -35,12 +36,12 @@ class BoundedArithmetic(TorchFunctionMode):
 def lifted() -> AbstractContextManager[Any]:
     """Lifts the bound for work of ours in which no two tensors of different shapes meet, such as sending and comparing:
     asking at each op takes a sixth of a judge's time."""
-    is_bounded = isinstance(_get_current_function_mode(), BoundedArithmetic)
-    return _pop_mode_temporarily() if is_bounded else nullcontext()
+    is_bounded = isinstance(current_function_mode(), BoundedArithmetic)
+    return without_function_mode() if is_bounded else nullcontext()
 
 
 def bounded(given: Iterable[Any]) -> AbstractContextManager[Any]:
-    """The bound, while code of ours is given these values: none where no three of them have shapes that spread beyond
+    """The bound, while code of ours is given these values: none if no three of them have shapes that spread beyond
     it."""
     sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -40,7 +40,7 @@ class Transport(Protocol):
     """Carries calls to a student's code."""
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers to several calls, sent at once. Raises Odd when one has none."""
+        """The answers to several calls, sent at once. Raises Odd if one has none."""
 
     def heard(self, outcome: Outcome) -> Outcome:
         """Notes what an outcome says besides its value."""
@@ -63,7 +63,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Passed:
-    """What is kept of a check that has passed."""
+    """The record of a check that has passed."""
 
     called: frozenset[str]
     asked: tuple[str, ...]  # the public names, in the order of the calls
@@ -79,26 +79,49 @@ class Passed:
 @dataclass
 class Script:
     """The messages of a check under one seed, in the groups that were sent at once, and what is known of answers to all
-    of them that have passed, by their digest."""
+    of them that have passed, by their digest. `reached` are the digests of such answers up to each group."""
 
     groups: list[list[bytes]]
     passed: dict[bytes, Passed] = field(default_factory=dict)
+    reached: set[bytes] = field(default_factory=set)
 
-    def played(self, transport: Transport) -> list[tuple[bytes, Message]]:
-        """Every message with its answer."""
-        return [
-            pair for group in self.groups for pair in zip(group, transport.send_all(group), strict=True)
-        ]  # fmt: skip
+    def reach(self, queue: Queue) -> None:
+        """Notes the answers that led to the same messages."""
+        for index, value in enumerate(queue.reached):
+            if queue.groups[: index + 2] != self.groups[: index + 2]:
+                return
+            self.reached.add(value)
+
+    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], Passed | None]:
+        """Messages with their answers, and what is known of these, if they are all. A group is only sent when such
+        answers to those before have led to it: a check may make it from them."""
+        pairs: list[tuple[bytes, Message]] = []
+        answers = Digest()
+        for group in self.groups:
+            pairs += zip(group, answers.of(transport.send_all(group)), strict=True)
+            if answers.value not in self.reached:
+                return pairs, None
+        return pairs, self.passed.get(answers.value)
 
 
-def digest(answers: Iterable[Message]) -> bytes:
-    """Identifies answers, bit for bit."""
-    found = hashlib.blake2b(digest_size=32)
-    for header, payload in answers:
-        found.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
-        found.update(header)
-        found.update(payload)
-    return found.digest()
+class Digest:
+    """Identifies answers, bit for bit, each time that some have come."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=32)
+
+    def of(self, answers: list[Message]) -> list[Message]:
+        """Takes these as well."""
+        for header, payload in answers:
+            self._hash.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
+            self._hash.update(header)
+            self._hash.update(payload)
+        return answers
+
+    @property
+    def value(self) -> bytes:
+        """Of all so far."""
+        return self._hash.digest()
 
 
 class Pending(Answer):
@@ -111,6 +134,7 @@ class Pending(Answer):
         if name != "outcome":
             return super().__getattr__(name)
         self.queue.flush()
+        self.queue.look()
         return self.__dict__["outcome"]
 
     @property
@@ -144,9 +168,10 @@ class Queue:
         self._calls: list[_Waiting] = []
         self._later: list[Callable[[], None]] = []
         self._waits = True
-        self.is_odd = False
+        self._is_bounded = self.is_odd = False
+        self.bounds = ExitStack()  # entered while the check runs
         self.groups: list[list[bytes]] = []
-        self.answers: list[Message] = []
+        self.digest, self.reached = Digest(), list[bytes]()
         self.imported: set[str] = set()
 
     def begin_check(self, seed: int) -> None:
@@ -161,6 +186,7 @@ class Queue:
     def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
         """The answer to a call, which may still wait."""
         if not self._waits:
+            self.look()
             with lifted():
                 outcome = exchange.outcome = self.ask(exchange.call)
             return implementation._answered(exchange, outcome, first)
@@ -184,7 +210,9 @@ class Queue:
         calls, self._calls = self._calls, []
         later, self._later = self._later, []
         try:
-            for waiting, outcome in zip(calls, self._sent([call.frame for call in calls]), strict=True):
+            with lifted():
+                outcomes = self._sent([call.frame for call in calls])
+            for waiting, outcome in zip(calls, outcomes, strict=True):
                 waiting.exchange.outcome = outcome
                 answer = waiting.implementation._answered(waiting.exchange, outcome, waiting.first)
                 if isinstance(answer, Handle) != isinstance(waiting.answer, Handle):
@@ -206,6 +234,13 @@ class Queue:
         finally:
             self._waits = before
 
+    def look(self) -> None:
+        """The check looks at an answer: from here on what it computes may be of any shape, and is bounded. To ask that
+        of all arithmetic takes a tenth of a judge's time."""
+        if not self._is_bounded:
+            self._is_bounded = True
+            self.bounds.enter_context(BoundedArithmetic())
+
     @property
     def is_over(self) -> bool:
         """Whether all that was known of the answers was asked for."""
@@ -215,8 +250,8 @@ class Queue:
         if not frames:
             return []
         self.groups.append(frames)
-        answers = self._known(frames) if self._played else self._transport.send_all(frames)
-        self.answers += answers
+        answers = self.digest.of(self._known(frames) if self._played else self._transport.send_all(frames))
+        self.reached.append(self.digest.value)
         try:
             outcomes = [self._transport.heard(decode_outcome(*answer)) for answer in answers]
         except BadMessage as nonsense:
@@ -262,14 +297,12 @@ def passed(
     name = function.__name__
     script = scripts.get(name)
     try:
-        played = script.played(transport) if script else []
-        known = script.passed.get(digest(answer for _frame, answer in played)) if script else None
+        played, known = script.played(transport) if script else ([], None)
         if known is not None:
             return known.verdict(), known.imported
         queue = Queue(transport, makes, played)
         verdict = _run(function, queue, reference, seed)
     except Exception:  # whatever it is, the check is asked again
-        scripts.pop(name, None)
         return None
     found = Passed(
         verdict.called,
@@ -277,7 +310,9 @@ def passed(
         verdict.drawn,
         frozenset(queue.imported),
     )
-    scripts.setdefault(name, Script(queue.groups)).passed[digest(queue.answers)] = found
+    script = scripts.setdefault(name, Script(queue.groups))
+    script.passed[queue.digest.value] = found
+    script.reach(queue)
     return verdict, found.imported
 
 
@@ -286,7 +321,7 @@ def _run(function: Callable[..., None], queue: Queue, reference: Oracle, seed: i
     trial.student._queue, trial.reference._before_reading = queue, queue.flush
     before, Queue.active = Queue.active, queue
     try:
-        with BoundedArithmetic():
+        with queue.bounds:
             function(student=trial.student, reference=trial.reference, draw=trial.draw)
             trial.student._finish()
             queue.flush()

@@ -32,13 +32,17 @@ MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
 TOOK_LONG = "TookLong"  # the worker's error, where a line at the top level takes too long
+FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an array
+    r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
+    r"|unexpected keyword argument 'axis'"
+)
 NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
-    """`described`, with the error itself beside it."""
+    """`described`, with the error itself next to it."""
     failure = _described(raised, shown, device)
     failure.raised = raised
     return failure
@@ -86,7 +90,7 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
 
 
 def _why_missing(raised: Raised, device: str) -> list[str]:
-    """Why a name is missing: the line at the top level that would have bound it, and that failed."""
+    """The reason why a name is missing: the line at the top level that would have bound it, and that failed."""
     if raised.left_out is None:
         return []
     line = raised.left_out
@@ -134,6 +138,8 @@ def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
 def _causes(raised: Raised, device: str) -> Iterator[str]:
     """Likely causes of an error, where the messages of Python and torch don't name them."""
     message = raised.message[:MAX_SEARCHED]
+    if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
+        yield _("Did you mean `{name}`?", name=raised.near)
     yield from _causes_in_the_file(raised, message)
     yield from _causes_in_the_sandbox(raised, message)
     if raised.type == "TypeError" and UNKNOWN_NAME in message and not raised.line:
@@ -148,6 +154,8 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
             "`inplace=True` or a method whose name ends in `_`. Create a new tensor instead; pieces can be "
             "collected in a list and joined with `torch.cat`."
         )
+    if raised.line and FOR_ARRAYS.search(message):
+        yield _("NumPy's functions and methods are for arrays, and this is a tensor: use torch's, as `torch.exp(x)`.")
     if raised.line and NO_CUDA.search(message):
         yield _("The device 'cuda' is hard-coded, and there is none here. Use the device of an input: `x.device`.")
     if raised.type == "BdbQuit" or (raised.type == "EOFError" and NO_INPUT in message):
@@ -163,7 +171,7 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
 
 
 def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
-    """Code that runs in a notebook, or beside other steps, and not in this file alone."""
+    """Hints for code that runs in a notebook, or with other steps, and not in this file alone."""
     if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
         yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
@@ -184,7 +192,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
 
 
 def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
-    """What the sandbox refuses."""
+    """Hints for errors of what the sandbox refuses."""
     if raised.type == "FileNotFoundError":
         yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
     if any(words in message for words in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
@@ -192,7 +200,8 @@ def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
 
 
 def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
-    """How the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and untrusted."""
+    """A sentence on how the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and
+    untrusted."""
     lines = [_("The parameters do not have the names and shapes that the step asks for.")]
     if misfit.get("missing"):
         lines.append(_("missing: {names}", names=", ".join(misfit["missing"])))

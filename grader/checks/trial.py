@@ -9,13 +9,11 @@ from typing import Any
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
-from grader.base.results import Parting, Status
-from grader.calls.call import Raised
+from grader.base.results import Status
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.bounded import BoundedArithmetic
 from grader.checks.draws import stream_seed
-from grader.checks.implementation import Implementation, OffLimits
-from grader.checks.reproduction import Due
+from grader.checks.implementation import Implementation
 
 MAX_MESSAGE = 8000  # characters
 
@@ -23,20 +21,25 @@ MAX_MESSAGE = 8000  # characters
 @dataclass
 class Verdict:
     """The result of one check on one device; `called` are the student's public names that it called, `drawn` says
-    whether it drew any of its inputs."""
+    whether it drew any of its inputs. `failure`: why it did not pass; empty if it did."""
 
     status: Status
     message: str
     called: frozenset[str]
-    off_limits: str | None = None
-    by_code: bool = False
-    parting: Parting | None = None
     exchanges: list[Exchange] = field(default_factory=list)
-    about: Exchange | None = None  # the call that was refused
-    blames: str = ""  # the public name that was wrong, where the answer of another shows it
-    due: Due | None = None
     drawn: bool = True
-    raised: Raised | None = None  # by the learner's code, where that is why the check failed
+    failure: CheckFailed = field(default_factory=lambda: CheckFailed(""))
+
+    @property
+    def last(self) -> Exchange | None:
+        """The exchange that was refused, if the failure says which; else the last one."""
+        about: Exchange | None = self.failure.about
+        return about or next(reversed(self.exchanges), None)
+
+    @property
+    def blamed(self) -> str:
+        """The public name that failed the check."""
+        return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 
 class Trial:
@@ -55,32 +58,25 @@ class Trial:
         """Runs the check. Whatever the student's code does becomes a verdict, and so does a fault of the grader, as
         `error`."""
         status: Status = "pass"
-        message, off_limits = "", None
-        by_code, parting = False, None
-        about, due, blames, raised = None, None, "", None
+        message, failure = "", CheckFailed("")
         try:
             with BoundedArithmetic():
                 function(**given)
                 self.student._finish()
-        except CheckFailed as failure:
-            status = failure.status
-            message = failure.message if isinstance(failure, OffLimits) else self._worded(failure)
-            off_limits = failure.name if isinstance(failure, OffLimits) else None
-            by_code, parting = failure.by_code, failure.parting
-            about, due, blames, raised = failure.about, failure.due, failure.blames, failure.raised
+        except CheckFailed as failed:
+            status, failure = failed.status, failed.with_traceback(None)
+            failure.__cause__ = failure.__context__ = None  # their frames hold tensors
+            message = failed.message if failed.off_limits else self._worded(failed)
         except Exception:
             # An unforeseen answer must not count as a fault of the grader: the check is tried on right answers to tell.
             status, message = "error", ours_failed()
             if self._runs_on_right_answers(function):
                 status, message = "fail", self._worded(CheckFailed(_("The check can't work with what was returned.")))
-        if parting is not None:
-            parting.drawn_as = getattr(function, "drawn_as", "")
+        if failure.parting is not None:
+            failure.parting.drawn_as = getattr(function, "drawn_as", "")
         exchanges = self.student._exchanges
         called = frozenset(exchange.name for exchange in exchanges)
-        drawn = self.draw.taken
-        return Verdict(
-            status, _cut(message), called, off_limits, by_code, parting, exchanges, about, blames, due, drawn, raised
-        )
+        return Verdict(status, _cut(message), called, exchanges, self.draw.taken, failure)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
         check, reference, seed, device = self._again

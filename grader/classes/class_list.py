@@ -81,7 +81,7 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
 def _run_on(name: str) -> set[str]:
     """A name without spaces, with each of its words first."""
     words = look(name).split()
-    return {"".join(words[place:] + words[:place]) for place in range(len(words))}
+    return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
 
 def _enrolled(person: Person, entry: Enrolled) -> Person:
@@ -165,7 +165,7 @@ def class_folders(
     except NoStudents:
         problem = _no_students(submissions)
     except BadDownload as bad:
-        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make release")) from None
+        raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="make class")) from None
     except FileNotFoundError:
         problem = _("There is no folder {folder}. Type: python -m grader class FOLDER")
     except OSError:

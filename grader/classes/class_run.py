@@ -19,7 +19,7 @@ from grader.base.results import Graded
 from grader.classes import class_list, kit_version
 from grader.classes import pool as pools
 from grader.classes.class_list import Impossible, class_folders
-from grader.classes.one_round import FOLDERS, REPORTS, OnStudent, Plan, Request, Round, load
+from grader.classes.one_round import REPORTS, OnStudent, Plan, Request, Round, load
 from grader.course import choice
 from grader.course.submissions import readable
 from grader.feedback import class_page, exports
@@ -142,7 +142,7 @@ def _of_these(request: Request) -> Request:
 @contextmanager
 def _alone_in(request: Request) -> Iterator[None]:
     """Holds the folder of the results, which is made if need be. Raises Impossible if another run holds it."""
-    for folder in (request.out, *(request.out / name for name in FOLDERS)):
+    for folder in (request.out, *(request.out / name for name in request.kinds)):
         folder.mkdir(parents=True, exist_ok=True)
     with (request.out / ".lock").open("w") as lock:
         try:
@@ -246,17 +246,11 @@ def write_class(
     given: Mapping[str, str],
 ) -> None:  # fmt: skip
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
-    points = next((standing.max_score for standing in standings if standing.score is not None), 0.0)
     nobodys = list(map(readable, left_out(request.submissions)))
     page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
-    made = {
-        "index.html": page.encode(),
-        "class.csv": exports.class_csv(standings, plan.steps).encode("utf-8-sig"),  # a spreadsheet needs the mark
-        "files.csv": exports.files_csv(files_of, nobodys, given).encode("utf-8-sig"),
-        "canvas.csv": exports.canvas_csv(standings, plan.assignment, points).encode(),
-        "moodle.csv": exports.moodle_csv(standings).encode(),
-    }
-    for name, content in made.items():
+    column = request.register.canvas_column(plan.assignment, plan.title)
+    whole = exports.WholeClass(standings, plan.steps, plan.assignment, column, files_of, nobodys, given)
+    for name, content in ({"index.html": page.encode()} | exports.tables(whole)).items():
         files.write(request.out / name, content)
 
 

@@ -25,6 +25,7 @@ from grader.course.answer_cells import POINTS_CELL
 from grader.course.choice import CORE
 from grader.marks.marking import decision, sentences
 from grader.report import terminal as reports
+from grader.report.terminal import line_said
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, SubmittedAssignment
@@ -146,7 +147,10 @@ def count(
         if counted.unclear:  # all of it depends on a time that can't be read
             grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
-        remarks = [decision(step), step.remark, *(sentences(counted) if step is counted.steps[0] else ())]
+        lines = [line_said(remark) for remark in step.lines]
+        decided = [f"{step.step}: {decision(step)}"]  # it stands at its step
+        all_of_it = [line for line in sentences(counted) if line not in decided] if step is counted.steps[0] else []
+        remarks = [decision(step), step.remark, *lines, *all_of_it]
         comment.auto_comment = "\n".join(
             filter(None, [_comment("\n".join(filter(None, remarks))), comment.auto_comment])
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -17,21 +17,23 @@ from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, without_open_scores
+from grader.base.results import Graded, Report, Tried, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
-from grader.course import stubs, submissions
+from grader.course import stubs, submissions, unread
 from grader.course.submissions import Submission
 from grader.feedback import exports
 from grader.feedback.similarity import HONEST, taken_from_the_kit
 from grader.feedback.standings import Standing, standing
+from grader.marks import second_look
 from grader.marks.ledger import CHANGES, ChangeList, Ledger
-from grader.marks.marking import Marking, as_counted, why_no_mark
+from grader.marks.marking import Marking, as_counted, shown, why_no_mark
 from grader.marks.register import NONE, Register
 from grader.report import page as pages
 
 REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
+ASKED_FOR = (GRADESCOPE, JUNIT)  # for other programs, and written on request
 ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
 
 
@@ -55,6 +57,12 @@ class Request:
     earlier: tuple[Path, ...] = ()
     only: tuple[str, ...] = ()
     register: Register = NONE
+    also: tuple[str, ...] = ()  # of ASKED_FOR
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The folders with a file about each student."""
+        return tuple(kind for kind in FOLDERS if kind not in ASKED_FOR or kind in self.also)
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -100,6 +108,7 @@ class Round:
     ledger: Ledger
     on_student: OnStudent
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)  # who was here in the last run
     given: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
@@ -125,14 +134,14 @@ class Round:
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
-        assignment = self.ledger.marking.assignment
-        attempts = assignment.attempts_at_most if assignment.attempts == "best" else 1
+        attempts = self.ledger.marking.assignment.attempts_read
         for student in students(
             request.submissions, names, plan.assignment, request.earlier, attempts=attempts, reader=self.reader,
             register=request.register,
         ):  # fmt: skip
             earlier = load(request.out, student.file)
-            self.files_of[student.name] = student.submission.files
+            self.known |= {student.file} if earlier else set()
+            self.files_of[student.name] = unread.files_within(student.submission, plan.steps)
             self.given |= student.submission.given
             of_another_section = student.is_absent and earlier and not earlier.absence
             if of_another_section or request.only and student.name not in request.only:
@@ -143,9 +152,9 @@ class Round:
             tries = [*student.before, student]
             for number, one in enumerate(tries):
                 facts = (one.folder, one.submission, earlier, one.handed_in)
-                self.ledger.expect(f"{student.file}#{number}", *facts, absence)
+                self.ledger.expect(f"{student.file}#{number}", *facts, absence, one.requests)
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
-            graded = _ungraded(student, key, absence)
+            graded = _ungraded(student, key, absence, self.files_of[student.name])
             if student.problem and not student.before:
                 self._done(graded, len(tries) - 1)
             elif earlier and not again and _stands(earlier, graded, plan, request.out):
@@ -182,6 +191,7 @@ class Round:
     def _best(self, attempts: Attempts) -> None:
         """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
         graded, best, page = attempts.graded, -1.0, ""
+        tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             report = without_open_scores(report) if report else None
@@ -191,27 +201,47 @@ class Round:
             )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
+            tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
                 best, chosen, page = points, tried, answer.page
         if len(attempts.tries) > 1:
-            chosen.files = self.files_of[graded.student] = attempts.tries[chosen.attempt].submission.files
+            chosen.tries = tries
+            own = unread.files_within(attempts.tries[chosen.attempt].submission, self.plan.steps)
+            chosen.files = self.files_of[graded.student] = own
         self._done(chosen, chosen.attempt, page=page)
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
         graded.attempt = attempt
         with pools.held():
-            if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept:
-                write_student(self.request.out, graded, page)
+            if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
+                write_student(self.request.out, graded, page, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = standing(graded)
+            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
             self.on_student(graded, kept)
 
+    def _changed(self, graded: Graded, kept: bool) -> str:
+        """What this run has changed for a student; empty where nothing did."""
+        made = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
+        if made:
+            return f"{shown(made.before)} → {shown(made.after)}"
+        return "" if kept or graded.file in self.known else _("new")
 
-def _ungraded(student: Student, key: str, absence: str = "") -> Graded:
+    def _lacks(self, graded: Graded) -> bool:
+        """Whether a file that is asked for now was not written by the last run."""
+        wanted = [kind for kind in self.request.also if kind != GRADESCOPE or not why_no_mark(graded)]
+        return any(not path(self.request.out, kind, graded.file).is_file() for kind in wanted)
+
+    def _ask(self, graded: Graded) -> str:
+        """The address behind the link for a second look."""
+        term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
+        return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
+
+
+def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,
-        section=student.section, absence=absence, stranger=student.stranger, files=student.submission.files,
+        section=student.section, absence=absence, stranger=student.stranger, files=files_of,
         unread=tuple(student.submission.unread.items()) if student.problem else (),
     )  # fmt: skip
 
@@ -264,17 +294,17 @@ def load(out: Path, file: str) -> Graded | None:
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
-def write_student(out: Path, graded: Graded, page: str = "") -> None:
-    """Writes the files about a student, the report last: if it is, the others are."""
+def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also: Collection[str] = ()) -> None:
+    """Writes the files about a student, the report last: if it is there, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
-    if report and reason:
-        report = msgspec.structs.replace(report, notes=[reason, *report.notes])
-    made = {JUNIT: exports.junit_xml(graded, reason)}
+    if report and (reason or ask):
+        report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
+    made = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
         if report != graded.report or not page:
             page = pages.html(report, every_picture=False, of_class=True)
         made[PAGES] = page.encode()
-    if report and not reason:  # its results have no way to say that there is no score
+    if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
         made[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):
         if kind in made:

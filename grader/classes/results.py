@@ -79,12 +79,7 @@ def _register(plan: Plan) -> Register:
 
 def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Points]]:
     """The marks of each assignment that was graded into a folder of its own name, of all who handed in."""
-    by_assignment: dict[str, list[Graded]] = {}
-    for name in term.assignments:
-        with suppress(NoResults):
-            by_assignment[name] = [entry for entry in read(folder / name).entries if not entry.absence]
-    named = {name: [(entry.student, entry.login) for entry in entries] for name, entries in by_assignment.items()}
-    called = rows(named) | _on_roster({pair for pairs in named.values() for pair in pairs}, enrolled)
+    by_assignment, called = _entries(folder, term, enrolled)
     return {
         name: {
             called[entry.student, entry.login]: (entry.mark.points, entry.mark.out_of) if entry.mark else (None, 0.0)
@@ -92,6 +87,28 @@ def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, d
         }
         for name, entries in by_assignment.items()
     }
+
+
+def of_each(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Graded]]:
+    """What there is of each student in each assignment that was graded, by what the table of the term calls them."""
+    found: dict[str, dict[str, Graded]] = {}
+    entries, called = _entries(folder, term, enrolled)
+    for name, own in entries.items():
+        for entry in own:
+            found.setdefault(called[entry.student, entry.login], {})[name] = entry
+    return found
+
+
+def _entries(
+    folder: Path, term: Term, enrolled: Register
+) -> tuple[dict[str, list[Graded]], dict[tuple[str, str], str]]:  # fmt: skip
+    """All who handed in, by assignment, and what the table of the term calls each (name, login)."""
+    by_assignment: dict[str, list[Graded]] = {}
+    for name in term.assignments:
+        with suppress(NoResults):
+            by_assignment[name] = [entry for entry in read(folder / name).entries if not entry.absence]
+    named = {name: [(entry.student, entry.login) for entry in entries] for name, entries in by_assignment.items()}
+    return by_assignment, rows(named) | _on_roster({pair for pairs in named.values() for pair in pairs}, enrolled)
 
 
 def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tuple[str, str], str]:

@@ -23,7 +23,9 @@ from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
 from grader.course import earlier, lab_log, unread
 from grader.course.submissions import NoSubmission, Submission, read, readable
 from grader.course.unread import cut, note_left
+from grader.marks import second_look
 from grader.marks.register import NONE, Register
+from grader.marks.second_look import Request
 
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
@@ -58,6 +60,7 @@ class Student:
     is_absent: bool = False  # only the roster names them
     handed_in: str = ""
     folder: Path = Path()
+    requests: tuple[Request, ...] = ()  # for a second look
     before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, if they were asked for
 
 
@@ -208,8 +211,9 @@ def _from_folder(
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
+    requests = _asked(handed_in, {file: folder / file for file in handed_in.unread})
     problem = problem or unread.without_answer(handed_in)
-    return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder)
+    return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder, requests=requests)
 
 
 def _from_download(submissions: Path, person: Person, files: Mapping[str, str], assignment: str) -> Student:
@@ -218,7 +222,20 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     handed_in.name = readable(person.name)
     archives = {readable(own): submissions / file for own, file in files.items()}
     handed_in = _with_unpacked(handed_in, archives, assignment)
-    return Student(handed_in.name, file_name(person.name), handed_in, unread.without_answer(handed_in))
+    requests = _asked(handed_in, archives)
+    problem = unread.without_answer(handed_in)
+    return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
+
+
+def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Request, ...]:
+    """What the student asks to be looked at again, in a file that comes with the hand-in."""
+    found: list[Request] = []
+    for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
+        if shown in places:
+            found += second_look.read(places[shown])
+            del handed_in.unread[shown]
+            handed_in.files[shown] = _("a request for a second look")
+    return tuple(found)
 
 
 def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignment: str) -> Submission:
@@ -241,6 +258,7 @@ def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignme
     ((shown, inside),) = found.items()
     inside.name = handed_in.name
     files = {file: reason for file, reason in handed_in.files.items() if file != shown}
+    inside.answers = {f"{shown}/{file}": steps for file, steps in inside.answers.items()}
     inside.files = files | {shown: _("unpacked")} | {f"{shown}/{file}": said for file, said in inside.files.items()}
     rest = {file: reason for file, reason in handed_in.unread.items() if file != shown}
     inside.unread = rest | {f"{shown}/{file}": reason for file, reason in inside.unread.items()}

@@ -34,16 +34,16 @@ def roster_option(parser: Parser) -> None:
     )  # fmt: skip
 
 
-def register(given: Namespace, whole_term: Term | None) -> Register:
+def register(args: Namespace, whole_term: Term | None) -> Register:
     """The roster and the groups next to `assignments.toml`, or here. Raises BadInput."""
     from grader.marks import register as registers
     from grader.marks.assignments import BadTerm
 
     try:
-        assignment = getattr(given, "assignment", None) or ""
+        assignment = getattr(args, "assignment", None) or ""
         if whole_term:
-            return registers.read(whole_term.file.parent, whole_term.local, given.roster, assignment)
-        return registers.read(Path(), roster=given.roster, assignment=assignment)
+            return registers.read(whole_term.file.parent, whole_term.local, args.roster, assignment)
+        return registers.read(Path(), roster=args.roster, assignment=assignment)
     except BadTerm as bad:
         raise refusal(bad, "term") from None
 
@@ -77,7 +77,7 @@ def check(asked: Path | None) -> str:
     return CHECK if asked is None else f"{CHECK} --assignments {paths.typed(asked)}"
 
 
-def marking(given: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:
+def marking(args: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:
     """The marking of the assignment asked for; None if a command is about plain steps. Raises BadInput.
 
     `default` is the name that means none; `is_name`: without a file, what was asked for is the name in other systems.
@@ -85,20 +85,20 @@ def marking(given: Namespace, command: str, *, default: str | None = None, is_na
     from grader.marks import assignments
     from grader.marks import marking as marks
 
-    whole_term = term(given.assignments)
-    asked = None if given.assignment == default else given.assignment
+    whole_term = term(args.assignments)
+    asked = None if args.assignment == default else args.assignment
     if whole_term is None:
         if asked is not None and default is None and not is_name:
             sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
             raise BadInput(sentence.format(file=assignments.FILE))
         return None
-    plain = given.step or given.track
-    if asked is None and plain and given.assignments is None:
+    plain = args.step or args.track
+    if asked is None and plain and args.assignments is None:
         return None
     names = list(whole_term.assignments)
     instead = f"python -m grader {command} --assignment {names[0]}"
-    if given.assignments is not None:
-        instead += f" --assignments {paths.typed(given.assignments)}"
+    if args.assignments is not None:
+        instead += f" --assignments {paths.typed(args.assignments)}"
     if asked is None or asked not in names:
         sentence = (
             _("Which assignment? {file} has {names}. Type: {command}")
@@ -112,13 +112,13 @@ def marking(given: Namespace, command: str, *, default: str | None = None, is_na
     try:
         return marks.of(whole_term, asked)
     except assignments.BadTerm as bad:
-        raise refusal(bad, check(given.assignments)) from None
+        raise refusal(bad, check(args.assignments)) from None
 
 
-def steps(given: Namespace, command: str) -> list[str]:
+def steps(args: Namespace, command: str) -> list[str]:
     """The steps that were chosen, or those of the assignment. Raises BadInput."""
-    chosen = common.chosen_steps(given, command)
-    if not given.assignment and not given.assignments:
+    chosen = common.chosen_steps(args, command)
+    if not args.assignment and not args.assignments:
         return chosen
-    asked = marking(given, command)
+    asked = marking(args, command)
     return asked.assignment.everything if asked else chosen

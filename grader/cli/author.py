@@ -11,14 +11,14 @@ from grader.cli.common import N_
 from grader.cli.parser import BadInput, Parser, Subcommand
 
 
-def _record(given: Namespace) -> None:
-    steps = common.chosen_steps(given, "record")
+def _record(args: Namespace) -> None:
+    steps = common.chosen_steps(args, "record")
     common.require_solutions()
     from grader.author import recorder
 
     left_out = common.left_out(steps)
     try:
-        recorder.record_all(steps=steps, on_step=common.tell_size)
+        recorder.record_all(steps=steps, on_step=common.tell_size(len(recorder.recordable(steps))))
     except recorder.NotRecorded as failure:
         sentence = _("The reference fails its own check: {reason} Type: make prove")
         raise BadInput(sentence.format(reason=failure)) from None
@@ -29,11 +29,11 @@ def _lint_line(parser: Parser) -> None:
     parser.argument("STEPS", help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13."))
 
 
-def _lint(given: Namespace) -> int:
+def _lint(args: Namespace) -> int:
     common.require_checkout()
     from grader.author import lint
 
-    return lint.main(given.steps or "")
+    return lint.main(args.steps or "")
 
 
 def _messages_line(parser: Parser) -> None:
@@ -41,13 +41,13 @@ def _messages_line(parser: Parser) -> None:
     parser.flag("--check", help=_("Change nothing; say what is missing or stale, and exit with 1 if anything is."))
 
 
-def _messages(given: Namespace) -> int:
+def _messages(args: Namespace) -> int:
     common.require_checkout()
-    given.step, given.track = [given.steps] if given.steps else [], []
-    names = common.chosen_steps(given, "messages")
+    args.step, args.track = [args.steps] if args.steps else [], []
+    names = common.chosen_steps(args, "messages")
     from grader.author import lint, translations
 
-    if given.check:
+    if args.check:
         problems = translations.problems()
         print("\n".join(problems), end="\n" if problems else "")
         return 1 if problems else 0

@@ -12,7 +12,8 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,10 +105,10 @@ def spoken(words: Sequence[str]) -> str:
     return "en"
 
 
-def speak_in_stubs(given: argparse.Namespace) -> None:
+def speak_in_stubs(args: argparse.Namespace) -> None:
     """Writes the unedited stubs in the language, if one was asked for."""
-    folder = given.submission
-    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or given.lang):
+    folder = args.submission
+    if folder != EXERCISES or not (os.environ.get("KIT_LANG") or args.lang):
         return
     from grader.course import exercises
 
@@ -120,15 +121,15 @@ def speak_in_stubs(given: argparse.Namespace) -> None:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def chosen_steps(given: argparse.Namespace, command: str) -> list[str]:
+def chosen_steps(args: argparse.Namespace, command: str) -> list[str]:
     """The steps that --step and --track choose; empty if neither was given. Raises BadInput."""
     from grader.course import choice
 
     try:
-        return choice.chosen(given.step, given.track)
+        return choice.chosen(args.step, args.track)
     except choice.Unknown as unknown:
         _require_names()
-        option = "" if hasattr(given, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
+        option = "" if hasattr(args, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
         raise refusal(unknown, f"{command} {option}{unknown.instead}") from None
 
 
@@ -151,17 +152,17 @@ def one_step(wanted: str | None, command: str) -> str:
 # -------------------------------------------------------------------------------------------------
 
 
-def limits(given: argparse.Namespace, command: str, patience: float = 1.0) -> Limits:
+def limits(args: argparse.Namespace, command: str, patience: float = 1.0) -> Limits:
     """The limits of a run: the required isolation layers, and the patience. Raises BadInput."""
     from grader.base.limits import Limits
 
-    if given.require_isolation is None:
+    if args.require_isolation is None:
         return Limits(patience=patience)
     from grader.judge import grader as grading
     from grader.sandbox.kernel import LAYERS
 
     try:
-        return Limits(patience=patience, required=grading.required_layers(given.require_isolation))
+        return Limits(patience=patience, required=grading.required_layers(args.require_isolation))
     except grading.UnknownLayer as unknown:
         sentence = _(
             "There is no layer “{name}”. The layers are {layers}. "
@@ -272,9 +273,18 @@ def write(file: Path, content: str | bytes, instead: str) -> None:
         raise unwritable(file, error, instead) from None
 
 
-def tell_size(name: str, size: int) -> None:
-    """A line for each step that is recorded."""
-    print(f"{name:26}{size:>9,} bytes", flush=True)
+def tell_size(total: int) -> Callable[[str, int], None]:
+    """What prints a line for each of so many steps that is recorded, with the time left."""
+    began, done = time.monotonic(), 0
+
+    def tell(name: str, size: int) -> None:
+        nonlocal done
+        done += 1
+        minutes = (time.monotonic() - began) / done * (total - done) / 60
+        left = _("about {minutes} min left", minutes=round(minutes)) if minutes >= 1 else ""
+        print(f"{done:>3}/{total}  {name:26}{size:>9,} bytes  {left}".rstrip(), flush=True)
+
+    return tell
 
 
 @contextlib.contextmanager

@@ -50,17 +50,17 @@ def _line(parser: Parser) -> None:
     parser.argument("SHELL", required=True, help=_("bash or zsh."))
 
 
-def _complete(given: Namespace) -> None:
-    if given.shell not in SCRIPTS:
+def _complete(args: Namespace) -> None:
+    if args.shell not in SCRIPTS:
         sentence = _("There is no completion for {shell}, only for bash and zsh. Type: attention completion bash")
-        raise BadInput(sentence.format(shell=given.shell))
+        raise BadInput(sentence.format(shell=args.shell))
     from grader.cli import main
     from grader.course import choice
 
     table = {command.name: " ".join(_words(main.parser_of(command))) for command in main.every_command()}
     known = {"STEP": [str(int(name[4:6])) for name in choice.step_names()], "TRACK": choice.track_names()}
     values = {f"{name}=*": " ".join(f"{name}={value}" for value in among) for name, among in known.items()}
-    script = SCRIPTS[given.shell]
+    script = SCRIPTS[args.shell]
     print(script.format(cases=_cases(table), values=_cases(values), commands=" ".join(["start", *table])), end="")
 
 

@@ -13,7 +13,7 @@ from grader.base.files import NotOverwritten
 from grader.base.language import gettext as _
 from grader.cli import assigned, common
 from grader.cli.common import HAS_SOLUTIONS, N_
-from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer
+from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, integer, one_of
 
 ASSIGNMENT_NAME = re.compile(r"\w[\w-]*")  # that nbgrader takes, and a folder can have
 
@@ -50,6 +50,10 @@ def _class_line(parser: Parser) -> None:
         "--student", metavar="NAME", several=True,
         help=_("Grade this student again, into the same results. May be repeated."),
     )  # fmt: skip
+    parser.option(
+        "--also", one_of("gradescope", "junit"), metavar="gradescope|junit", several=True,
+        help=_("Also write results for these programs, a file for each student. May be repeated."),
+    )  # fmt: skip
     parser.flag("--strict", help=_("For scripts: exit code 1 also where somebody has no mark yet."))
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
@@ -57,20 +61,20 @@ def _class_line(parser: Parser) -> None:
     common.patience_option(parser)
 
 
-def _class(given: Namespace) -> int:
-    submissions = Path(given.submissions)
+def _class(args: Namespace) -> int:
+    submissions = Path(args.submissions)
     command = f"class {paths.typed(submissions)}"
-    chosen = common.chosen_steps(given, command)
-    marking = assigned.marking(given, command, default=PLAIN)
-    out = given.out / given.assignment if marking and given.out == OUT else given.out
+    chosen = common.chosen_steps(args, command)
+    marking = assigned.marking(args, command, default=PLAIN)
+    out = args.out / args.assignment if marking and args.out == OUT else args.out
     steps = marking.assignment.everything if marking else chosen
-    limits = common.limits(given, command, given.patience)
-    register = assigned.register(given, marking.term if marking else None)
-    _require_places(given, submissions, out, command, register)  # before torch loads
-    if marking is None and given.assignment != PLAIN:
+    limits = common.limits(args, command, args.patience)
+    register = assigned.register(args, marking.term if marking else None)
+    _require_places(args, submissions, out, command, register)  # before torch loads
+    if marking is None and args.assignment != PLAIN:
         sentence = _("There is no assignments.toml here: {name} is only the name that tables get.")
-        print(sentence.format(name=given.assignment), file=sys.stderr)
-    if given.scheduler is None and HAS_SOLUTIONS:
+        print(sentence.format(name=args.assignment), file=sys.stderr)
+    if args.scheduler is None and HAS_SOLUTIONS:
         from grader.classes import pool
 
         pool.begin(limits)
@@ -81,10 +85,10 @@ def _class(given: Namespace) -> int:
     from grader.report import console
 
     request = one_round.Request(
-        submissions=submissions, out=out, steps=steps, device=given.device, seed=given.seed, limits=limits,
-        assignment=given.assignment, again=given.again, jobs=given.jobs, scheduler=given.scheduler,
-        gradebook=given.gradebook, marking=marking, earlier=tuple(given.earlier), only=tuple(given.student),
-        register=register,
+        submissions=submissions, out=out, steps=steps, device=args.device, seed=args.seed, limits=limits,
+        assignment=args.assignment, again=args.again, jobs=args.jobs, scheduler=args.scheduler,
+        gradebook=args.gradebook, marking=marking, earlier=tuple(args.earlier), only=tuple(args.student),
+        register=register, also=tuple(args.also),
     )  # fmt: skip
     try:
         done = class_run.run(request, console.class_progress)
@@ -94,27 +98,27 @@ def _class(given: Namespace) -> int:
         print("\n".join([*changes.lines(stopped.changes), str(stopped)]), file=sys.stderr)
         return 130
     class_said.say(done, out)
-    return class_said.outcome(done, strict=given.strict)
+    return class_said.outcome(done, strict=args.strict)
 
 
-def _require_places(given: Namespace, submissions: Path, out: Path, command: str, register: Register) -> None:
+def _require_places(args: Namespace, submissions: Path, out: Path, command: str, register: Register) -> None:
     """Requires a class to grade, and that results and gradebook can be written. Raises BadInput."""
     from grader.classes import class_list
 
     try:
-        class_list.class_folders(submissions, out, given.earlier, register, given.assignment)
+        class_list.class_folders(submissions, out, args.earlier, register, args.assignment)
     except class_list.Impossible as impossible:
         raise BadInput(str(impossible)) from None
     common.require_place(out, f"{command} --out OTHER")
-    if not given.gradebook:
+    if not args.gradebook:
         return
     from grader.classes import gradebook
 
     instead = f"{command} --gradebook {SQLITE}gradebook.db"
-    if given.gradebook.startswith(SQLITE):
-        common.require_parent(Path(given.gradebook.removeprefix(SQLITE)), instead)
+    if args.gradebook.startswith(SQLITE):
+        common.require_parent(Path(args.gradebook.removeprefix(SQLITE)), instead)
     try:
-        gradebook.require(given.gradebook)
+        gradebook.require(args.gradebook)
     except gradebook.NoGradebook as problem:
         sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
         raise BadInput(sentence.format(reason=problem, command=instead)) from None
@@ -128,10 +132,10 @@ def _release_line(parser: Parser) -> None:
     common.language_option(parser, _("en or ko: the language of the notebooks."))
 
 
-def _release(given: Namespace) -> None:
-    steps = common.chosen_steps(given, "release")
-    marking = assigned.marking(given, "release", is_name=True)
-    name = given.assignment or PLAIN
+def _release(args: Namespace) -> None:
+    steps = common.chosen_steps(args, "release")
+    marking = assigned.marking(args, "release", is_name=True)
+    name = args.assignment or PLAIN
     if not ASSIGNMENT_NAME.fullmatch(name):
         reason = _("letters, digits, - and _ only")
         raise Misunderstood(_("Invalid value for {option}: {reason}.", option="--assignment", reason=reason))
@@ -141,9 +145,9 @@ def _release(given: Namespace) -> None:
     except ModuleNotFoundError as missing:
         sentence = _("What instructors need is not installed ({reason}). Type: make release")
         raise BadInput(sentence.format(reason=missing)) from None
-    folder = given.folder
+    folder = args.folder
     try:
-        written = releasing.build(folder, steps, per_step=given.per_step, marking=marking, assignment=name)
+        written = releasing.build(folder, steps, per_step=args.per_step, marking=marking, assignment=name)
         labs = releasing.build_labs(folder, _tracks_of(steps))
     except NotOverwritten as edited:
         sentence = _("{file} was edited and is not overwritten. Type: python -m grader release --folder OTHER")
@@ -174,19 +178,19 @@ def _gradescope_line(parser: Parser) -> None:
     assigned.options(parser)
 
 
-def _gradescope(given: Namespace) -> None:
-    steps = common.chosen_steps(given, "gradescope")
-    marking = assigned.marking(given, "gradescope")
+def _gradescope(args: Namespace) -> None:
+    steps = common.chosen_steps(args, "gradescope")
+    marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
     common.require_solutions()
     from grader.classes import gradescope as autograder
 
     try:
-        autograder.build(given.out, steps, marking)
+        autograder.build(args.out, steps, marking)
     except OSError as error:
-        raise common.unwritable(given.out, error, "gradescope --out OTHER.zip") from None
+        raise common.unwritable(args.out, error, "gradescope --out OTHER.zip") from None
     sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
-    print(sentence.format(file=given.out, size=given.out.stat().st_size / 1e6))
+    print(sentence.format(file=args.out, size=args.out.stat().st_size / 1e6))
 
 
 def _kit_line(parser: Parser) -> None:
@@ -196,17 +200,26 @@ def _kit_line(parser: Parser) -> None:
     assigned.options(parser)
 
 
-def _kit(given: Namespace) -> None:
-    steps = assigned.steps(given, "kit")
+def _kit(args: Namespace) -> None:
+    steps = assigned.steps(args, "kit")
     common.require_solutions()
     from grader.author import kit as building
+    from grader.author import recorder
+    from grader.course import tracks
 
     left_out = common.left_out(steps)
-    folder = given.folder
+    folder = args.folder
     with common.recording(folder, "kit"):
         building.require_replaceable(folder)
-        print(_("Recording each step's right and wrong answers: this takes minutes."), flush=True)
-        archive = building.build(folder, steps, common.tell_size, with_solutions=given.solutions)
+        print(
+            _(
+                "Recording right and wrong answers: minutes for steps that changed, seconds for the others. A step "
+                "can be used as soon as it is listed."
+            ),
+            flush=True,
+        )
+        count = len(recorder.recordable(tracks.with_needed(steps)))
+        archive = building.build(folder, steps, common.tell_size(count), with_solutions=args.solutions)
     sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
     print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
     print(left_out, end="", file=sys.stderr)

@@ -109,9 +109,9 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     return run
 
 
-def _demo(given: Namespace) -> int:
-    given.name, given.predict = "generate", given.predict or ""
-    return _runs("demo", "grader.labs.command")(given)
+def _demo(args: Namespace) -> int:
+    args.name, args.predict = "generate", args.predict or ""
+    return _runs("demo", "grader.labs.command")(args)
 
 
 def _one_device(wanted: str, command: str) -> str:

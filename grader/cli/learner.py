@@ -38,47 +38,46 @@ def _grade_line(parser: Parser) -> None:
     common.patience_option(parser)
 
 
-def _grade(given: Namespace) -> None:
-    if given.open and given.html is None:
+def _grade(args: Namespace) -> None:
+    if args.open and args.html is None:
         raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
-    names = common.chosen_steps(given, "grade")
-    limits = common.limits(given, "grade", given.patience) if given.require_isolation is not None else None
-    common.require_folder(given.submission, "grade")
-    if str(given.json) != "-":
-        common.require_parent(given.json, "grade --json report.json")
-    common.require_parent(given.html, "grade --html report.html")
+    names = common.chosen_steps(args, "grade")
+    limits = common.limits(args, "grade", args.patience)
+    common.require_folder(args.submission, "grade")
+    if str(args.json) != "-":
+        common.require_parent(args.json, "grade --json report.json")
+    common.require_parent(args.html, "grade --html report.html")
     from grader.judge import launcher
 
-    with contextlib.closing(launcher.start()) as judges:  # torch loads there while this process imports the rest
+    with contextlib.closing(launcher.start(args.early)) as judges:  # torch loads there meanwhile
         from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 
-        common.speak_in_stubs(given)
-        read = submissions.read(given.submission)
+        common.speak_in_stubs(args)
+        read = submissions.read(args.submission)
         if nothing_found := unread.without_answer(read):
             raise BadInput(nothing_found)
         wanted = names or choice.by_default(read.sources, read.problems)
-        limits = limits or common.limits(given, "grade", given.patience)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
             from grader.base import results
             from grader.report import console
 
             with console.progress(len(wanted)) as advance:
-                report = grader.grade(read, wanted, device=given.device, seed=given.seed, on_step=advance)
-    to_stdout = given.json is not None and str(given.json) == "-"
+                report = grader.grade(read, wanted, device=args.device, seed=args.seed, on_step=advance)
+    to_stdout = args.json is not None and str(args.json) == "-"
     if to_stdout:
         common.speak(sys.stdout, encoding="utf-8")
         sys.stdout.write(results.as_json(report))
     else:
-        if given.json is not None:
-            common.write(given.json, results.as_json(report), "grade --json report.json")
-        if given.editor:
-            _for_an_editor(report, given.submission)
+        if args.json is not None:
+            common.write(args.json, results.as_json(report), "grade --json report.json")
+        if args.editor:
+            _for_an_editor(report, args.submission)
             return
-        note = _noted(given.submission, read, report, chosen=bool(names))
-        console.show(report, _again(given.submission), note, every_check=given.v)
-    if given.html is not None:
-        _write_page(report, given, to_stdout)
+        note = _noted(args.submission, read, report, chosen=bool(names))
+        console.show(report, _again(args.submission), note, every_check=args.v)
+    if args.html is not None:
+        _write_page(report, args, to_stdout)
 
 
 def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> str:
@@ -91,11 +90,11 @@ def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> s
     return "" if chosen else track_list.further(progress.of(read, results), report)
 
 
-def _report(given: Namespace) -> None:
-    given.html, given.open = given.html or REPORT, True
-    if given.html == REPORT:
+def _report(args: Namespace) -> None:
+    args.html, args.open = args.html or REPORT, True
+    if args.html == REPORT:
         common.make_folder(REPORT.parent, "report --html OTHER.html")
-    _grade(given)
+    _grade(args)
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:
@@ -105,14 +104,14 @@ def _for_an_editor(report: Report, folder: Path) -> None:
         print(line)
 
 
-def _write_page(report: Report, given: Namespace, to_stdout: bool) -> None:
+def _write_page(report: Report, args: Namespace, to_stdout: bool) -> None:
     from grader.course import lessons
     from grader.report import page  # jinja2 is imported only for a page
 
     hints = lessons.hints_of(step.name for step in report.steps)
-    common.write(given.html, page.html(report, hints=hints), "grade --html report.html")
-    print(_("The page is {file}").format(file=given.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
-    if given.open and not page.show_in_browser(given.html):
+    common.write(args.html, page.html(report, hints=hints), "grade --html report.html")
+    print(_("The page is {file}").format(file=args.html.resolve()), file=sys.stderr if to_stdout else sys.stdout)
+    if args.open and not page.show_in_browser(args.html):
         print(_("No browser was found here: open that file in one."), file=sys.stderr)
 
 
@@ -131,15 +130,15 @@ def _exercises_line(parser: Parser) -> None:
     common.language_option(parser, _("en or ko: the language of the stubs."))
 
 
-def _exercises(given: Namespace) -> None:
+def _exercises(args: Namespace) -> None:
     common.require_references()
-    if given.solved:
+    if args.solved:
         common.require_solutions()
     from grader.course import exercises as stubs
 
-    folder = given.folder
+    folder = args.folder
     try:
-        if given.solved:
+        if args.solved:
             stubs.write_solved(folder)
             return
         result = stubs.write(folder)
@@ -158,25 +157,25 @@ def _begin_line(parser: Parser) -> None:
     common.language_option(parser, _("en or ko: the language of the stubs."))
 
 
-def _begin(given: Namespace) -> None:
+def _begin(args: Namespace) -> None:
     common.require_references()
     from grader.course import choice
     from grader.course import exercises as stubs
 
-    given.track += [given.track_name] if given.track_name else []
-    names = common.chosen_steps(given, "begin")
+    args.track += [args.track_name] if args.track_name else []
+    names = common.chosen_steps(args, "begin")
     if not names:
         others = [name for name in choice.track_names() if name != choice.CORE] or [choice.CORE]
         sentence = _("Which track? There are: {tracks}. Type: make begin TRACK={first}")
         raise BadInput(sentence.format(tracks=", ".join(others), first=others[0]))
     try:
-        result = stubs.begin(names, given.submission)
+        result = stubs.begin(names, args.submission)
     except OSError as error:
-        raise common.unwritable(given.submission, error, "begin TRACK --submission OTHER") from None
+        raise common.unwritable(args.submission, error, "begin TRACK --submission OTHER") from None
     for name in result.kept:
-        print(_("{file} already exists and was left alone.").format(file=given.submission / f"{name}.py"))
+        print(_("{file} already exists and was left alone.").format(file=args.submission / f"{name}.py"))
     for name in result.written:
-        print(_("Wrote {file}").format(file=given.submission / f"{name}.py"))
+        print(_("Wrote {file}").format(file=args.submission / f"{name}.py"))
     print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
 
 
@@ -185,17 +184,17 @@ def _submission_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _tracks(given: Namespace) -> None:
-    common.require_folder(given.submission, "tracks")
+def _tracks(args: Namespace) -> None:
+    common.require_folder(args.submission, "tracks")
     from grader.judge.grader import Grader
     from grader.learner import current, progress, track_list
     from grader.report import console
 
-    submission, so_far = progress.in_folder(given.submission)
+    submission, so_far = progress.in_folder(args.submission)
     if names := so_far.ungraded:
         print(_("Grading what you have begun: {steps}").format(steps=", ".join(names)), file=sys.stderr)
         with Grader(None if len(names) > 1 else 1) as grader:
-            so_far = current.graded(grader, given.submission, submission, so_far, names)
+            so_far = current.graded(grader, args.submission, submission, so_far, names)
     console.say(track_list.terminal(so_far))
 
 
@@ -209,29 +208,29 @@ def _step_line(parser: Parser) -> None:
     common.submission_option(parser)
 
 
-def _current(given: Namespace, command: str) -> str:
+def _current(args: Namespace, command: str) -> str:
     """The step that is meant: the one named, else the first that does not pass. Raises BadInput."""
-    wanted = given.step_name or given.step
+    wanted = args.step_name or args.step
     if wanted:
         return common.one_step(wanted, command)
-    common.require_folder(given.submission, command)
+    common.require_folder(args.submission, command)
     from grader.learner import current
 
-    name = current.step_in(given.submission)
+    name = current.step_in(args.submission)
     if name is None:
         raise BadInput(_("Every step passes. Name one: python -m grader {command} 1").format(command=command))
     print(_("The current step: {step}").format(step=name))
     return name
 
 
-def _hint(given: Namespace) -> None:
-    name = _current(given, "hint")
-    common.require_folder(given.submission, "hint")
+def _hint(args: Namespace) -> None:
+    name = _current(args, "hint")
+    common.require_folder(args.submission, "hint")
     from grader.course import lessons
     from grader.report import console
 
     try:
-        console.say(lessons.shown(name, lessons.next_hint(name, given.submission)))
+        console.say(lessons.shown(name, lessons.next_hint(name, args.submission)))
     except lessons.NoLesson:
         sentence = _("There are no hints for {step}. Type: python -m grader lesson {step}")
         raise BadInput(sentence.format(step=name)) from None
@@ -244,14 +243,14 @@ def _repro_line(parser: Parser) -> None:
     parser.flag("--write-only", help=_("Write the program and don't run it."))
 
 
-def _repro(given: Namespace) -> None:
-    wanted = given.step_name or given.step
+def _repro(args: Namespace) -> None:
+    wanted = args.step_name or args.step
     name = common.one_step(wanted, "repro") if wanted else None
-    common.require_folder(given.submission, "repro")
+    common.require_folder(args.submission, "repro")
     from grader.learner import repro
 
-    device = "cpu" if given.device == "all" else given.device
-    repro.run(given.submission, name, device=device, seed=given.seed, runs=not given.write_only)
+    device = "cpu" if args.device == "all" else args.device
+    repro.run(args.submission, name, device=device, seed=args.seed, runs=not args.write_only)
 
 
 def _lesson_line(parser: Parser) -> None:
@@ -259,12 +258,12 @@ def _lesson_line(parser: Parser) -> None:
     parser.flag("--page", help=_("In the browser, with the pictures drawn."))
 
 
-def _lesson(given: Namespace) -> None:
-    if given.page:
-        given.device, given.step_name = "cpu", given.step_name or given.step
-        watch.COURSE.run(given)
+def _lesson(args: Namespace) -> None:
+    if args.page:
+        args.device, args.step_name = "cpu", args.step_name or args.step
+        watch.COURSE.run(args)
         return
-    name = _current(given, "lesson")
+    name = _current(args, "lesson")
     from grader.course import lessons
     from grader.report import console
 
@@ -275,9 +274,9 @@ def _lesson(given: Namespace) -> None:
         raise BadInput(sentence.format(step=name)) from None
 
 
-def _solution(given: Namespace) -> None:
-    name = common.one_step(given.step_name or given.step, "solution")
-    common.require_folder(given.submission, "solution")
+def _solution(args: Namespace) -> None:
+    name = common.one_step(args.step_name or args.step, "solution")
+    common.require_folder(args.submission, "solution")
     from grader.course import solutions, submissions
     from grader.judge.grader import Grader
     from grader.report import console, solution
@@ -291,7 +290,7 @@ def _solution(given: Namespace) -> None:
         )
         raise BadInput(sentence.format(number=number)) from None
     with Grader(1) as grader:
-        result = grader.grade(submissions.read(given.submission), [name], device="cpu").steps[0]
+        result = grader.grade(submissions.read(args.submission), [name], device="cpu").steps[0]
     if result.status != "pass":
         sentence = _("{step} does not pass yet, and its solution is shown once it does. Type: make hint STEP={number}")
         raise BadInput(sentence.format(step=name, number=number))
@@ -299,14 +298,14 @@ def _solution(given: Namespace) -> None:
     console.say(solution.terminal(name, solved.reference, ways), whole_lines=True)
 
 
-def _reset(given: Namespace) -> None:
-    name = common.one_step(given.step_name or given.step, "reset")
-    common.require_folder(given.submission, "reset")
+def _reset(args: Namespace) -> None:
+    name = common.one_step(args.step_name or args.step, "reset")
+    common.require_folder(args.submission, "reset")
     from grader.course import lessons
     from grader.report import console
 
     try:
-        console.say(lessons.told(lessons.reset(name, given.submission)))
+        console.say(lessons.told(lessons.reset(name, args.submission)))
     except lessons.NoStub:
         sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
         raise BadInput(sentence.format(step=name)) from None
@@ -318,12 +317,12 @@ def _reset(given: Namespace) -> None:
 # --- what works -------------------------------------------------------------------------------------------------
 
 
-def _doctor(given: Namespace) -> int:
+def _doctor(args: Namespace) -> int:
     from grader.learner import doctor as examination
     from grader.report import console
 
     with console.waiting() as looking_at:
-        findings = list(examination.examine(given.submission, looking_at))
+        findings = list(examination.examine(args.submission, looking_at))
     console.say(examination.table(findings))
     return 0 if examination.works(findings) else 1
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from grader import __version__
 from grader.base import language
@@ -38,9 +39,9 @@ GROUPS = {
 LEARNERS = ("learner", "labs")  # the groups whose commands a learner's kit lists
 
 
-def main() -> int:
+def main(early: Any = None) -> int:
     """Runs the command line. 0: done, 1: `doctor` found a problem that prevents grading, 2: invalid input or another
-    error."""
+    error. `early`: a process that loads torch already."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  closed, as by `>&-`; it stays open to the end
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     speak(sys.stdout)
@@ -53,7 +54,7 @@ def main() -> int:
         language.respell = as_typed
     with language.use(spoken(words)):
         try:
-            code = _run(words)
+            code = _run(words, early)
             sys.stdout.flush()
         except BrokenPipeError:  # as in `… --help | head -1`: the reader has closed the pipe
             _discard_output()
@@ -95,7 +96,7 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(words: Sequence[str]) -> int:
+def run(words: Sequence[str], early: Any = None) -> int:
     """Runs one command line, in the language in use, and returns its exit code. Raises BadInput."""
     if words[0].startswith("-"):
         if words[0] == "--version":
@@ -111,6 +112,7 @@ def run(words: Sequence[str]) -> int:
         print(_in_capitals(parser.format_help(in_capitals=language.respell is as_typed), command.name))
         return 0
     given = parser.understand(words[1:])
+    given.early = early
     with language.use(_language(command, parser.typed(given), getattr(given, "lang", None))):
         return command.run(given) or 0
 
@@ -175,10 +177,10 @@ def every_command() -> Iterator[Subcommand]:
         yield from commands(group)
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], early: Any) -> int:
     """Runs one command line; reports an error in one line."""
     try:
-        return run(words)
+        return run(words, early)
     except Misunderstood as problem:
         is_command = any(command.name == words[0] for command in every_command())
         instead = refusal(problem, f"{words[0] if is_command else 'grade'} --help")

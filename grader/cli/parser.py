@@ -124,13 +124,13 @@ class Parser(argparse.ArgumentParser):
         """An error of argparse itself, in English: no known input causes one."""
         raise Misunderstood(message)
 
-    def _take(self, words: list[str], given: argparse.Namespace) -> None:
+    def _take(self, words: list[str], args: argparse.Namespace) -> None:
         """Assigns the words to the arguments that were not typed by name, in order."""
         for argument in self.arguments:
             value = self.named.get(argument.name) or (words.pop(0) if words else None)
             if argument.required and not value:
                 raise Misunderstood(_("The argument {name} is missing.").format(name=argument.name))
-            setattr(given, argument.into, value)
+            setattr(args, argument.into, value)
         if words:
             raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(words)))
 
@@ -176,9 +176,9 @@ class Parser(argparse.ArgumentParser):
                 return None
         return spelled
 
-    def typed(self, given: argparse.Namespace) -> str:
+    def typed(self, args: argparse.Namespace) -> str:
         """The arguments that have to be typed again with the command, each after a space."""
-        return "".join(f" {paths.typed(Path(getattr(given, a.into)))}" for a in self.arguments if a.required)
+        return "".join(f" {paths.typed(Path(getattr(args, a.into)))}" for a in self.arguments if a.required)
 
     # --- --help ---
 
@@ -213,7 +213,7 @@ class _Store(argparse.Action):
         self.convert, self.several = convert, several
 
     def __call__(
-        self, parser: argparse.ArgumentParser, given: argparse.Namespace, value: object, _option: str | None = None
+        self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: object, _option: str | None = None
     ) -> None:
         """Raises Misunderstood if the value is missing or unfit."""
         assert isinstance(parser, Parser)
@@ -225,7 +225,7 @@ class _Store(argparse.Action):
         except Unfit as unfit:
             sentence = _("Invalid value for {option}: {reason}.")
             raise Misunderstood(sentence.format(option=option, reason=unfit)) from None
-        setattr(given, self.dest, [*getattr(given, self.dest), fit] if self.several else fit)
+        setattr(args, self.dest, [*getattr(args, self.dest), fit] if self.several else fit)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

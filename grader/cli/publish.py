@@ -17,9 +17,9 @@ def _folder_option(default: str, parser: Parser) -> None:
     parser.option("--folder", Path, metavar="FOLDER", default=Path(default), help=_("Where the files go."))
 
 
-def _release_kit(given: Namespace) -> None:
+def _release_kit(args: Namespace) -> None:
     common.require_solutions()
-    common.require_place(given.folder, "release-kit --folder OTHER")
+    common.require_place(args.folder, "release-kit --folder OTHER")
     from grader.publish import wheel
 
     begun = time.monotonic()
@@ -28,25 +28,25 @@ def _release_kit(given: Namespace) -> None:
         print(f"{time.monotonic() - begun:6.1f} s  {size / 1e6:6.2f} MB  {part}", flush=True)
 
     try:
-        with common.recording(given.folder, "release-kit"):
-            for file in wheel.release(given.folder, on_step=tell):
+        with common.recording(args.folder, "release-kit"):
+            for file in wheel.release(args.folder, on_step=tell):
                 tell(file, file.stat().st_size)
     except wheel.NoBuilder as problem:
         raise BadInput(_("The wheel could not be built ({reason}). Type: make release-kit", reason=problem)) from None
 
 
-def _site(given: Namespace) -> None:
+def _site(args: Namespace) -> None:
     common.require_solutions()
-    common.require_place(given.folder, "site --folder OTHER")
+    common.require_place(args.folder, "site --folder OTHER")
     from grader.publish import site
 
     try:
-        print(_("The site begins at {file}", file=site.build(given.folder)))
+        print(_("The site begins at {file}", file=site.build(args.folder)))
     except OSError as error:
-        raise common.unwritable(given.folder, error, "site --folder OTHER") from None
+        raise common.unwritable(args.folder, error, "site --folder OTHER") from None
     except site.NotBuilt as problem:
         raise BadInput(_("The site could not be built ({reason}). Type: make site", reason=problem)) from None
-    if dead := list(site.dead_links(given.folder)):
+    if dead := list(site.dead_links(args.folder)):
         raise BadInput("\n".join([_("Links that lead nowhere:"), *dead]))
 
 

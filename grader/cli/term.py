@@ -31,14 +31,15 @@ def _term_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _term(given: Namespace) -> None:
-    whole_term = assigned.term(given.assignments)
+def _term(args: Namespace) -> None:
+    whole_term = assigned.term(args.assignments)
     if whole_term is None:
         sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
         raise BadInput(sentence.format(file="assignments.toml"))
     common.require_solutions()
     from grader.classes import results
-    from grader.feedback import table
+    from grader.classes.roster import file_name
+    from grader.feedback import history, table
     from grader.marks import assignments
     from grader.marks import marking as marks
     from grader.report import console
@@ -49,20 +50,26 @@ def _term(given: Namespace) -> None:
         for name in whole_term.assignments:
             marks.of(whole_term, name)
     except assignments.BadTerm as bad:
-        raise refusal(bad, assigned.check(given.assignments)) from None
-    register = assigned.register(given, whole_term)
-    by_assignment = results.marks_of(given.results, whole_term, register)
+        raise refusal(bad, assigned.check(args.assignments)) from None
+    register = assigned.register(args, whole_term)
+    by_assignment = results.marks_of(args.results, whole_term, register)
     if by_assignment:
-        file = given.results / "term.csv"
+        file = args.results / "term.csv"
+        (args.results / history.FOLDER).mkdir(parents=True, exist_ok=True)
         rows = table.term_rows(whole_term, by_assignment, register)
         common.write(
             file,
             table.term_csv(rows, list(by_assignment)).encode("utf-8-sig"),
             f"term --results {paths.typed(CLASS)}",
         )
+        each = results.of_each(args.results, whole_term, register)
+        for row in rows:
+            page = args.results / history.FOLDER / f"{file_name(row.student)}.html"
+            common.write(page, history.html(whole_term, row, each.get(row.student, {})), "term --results OTHER")
         for line in table.said(rows):
             print(line)
-        print(_("The marks of the term are in {file}.", file=file))
+        sentence = _("The marks of the term are in {file}, and a page of each student over the term in {folder}.")
+        print(sentence.format(file=file, folder=args.results / history.FOLDER))
 
 
 def _project_line(parser: Parser) -> None:
@@ -73,12 +80,12 @@ def _project_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _project(given: Namespace) -> None:
-    graded = _graded(given, "project")
+def _project(args: Namespace) -> None:
+    graded = _graded(args, "project")
     from grader.feedback import mistakes, pages
 
     shown = mistakes.mistakes(graded.entries, graded.sources())
-    slides = pages.slides(shown, graded.total, title=graded.title, at_least=given.at_least)
+    slides = pages.slides(shown, graded.total, title=graded.title, at_least=args.at_least)
     common.write(graded.folder / "project.html", slides, f"project {paths.typed(graded.folder)}")
     common.write(graded.folder / "staff.html", pages.staff(shown, graded.total, title=graded.title), "project")
     sentence = _("To project, without names: {slides}. For staff, with each student's code: {staff}.")
@@ -93,13 +100,13 @@ def _items_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _items(given: Namespace) -> None:
-    graded = _graded(given, "items")
+def _items(args: Namespace) -> None:
+    graded = _graded(args, "items")
     from grader.feedback import items, pages
 
     clusters = items.clusters(graded.entries)
-    if given.draft is not None:
-        _draft(given.draft, graded, "items " + paths.typed(graded.folder))
+    if args.draft is not None:
+        _draft(args.draft, graded, "items " + paths.typed(graded.folder))
         return
     analysis = items.items(graded.entries)
     folder = paths.typed(graded.folder)
@@ -153,30 +160,30 @@ def _require_folders(folders: Iterable[Path]) -> None:
             raise refusal(_("There is no folder {folder}.", folder=folder), "similar SUBMISSIONS")
 
 
-def _similar(given: Namespace) -> None:
-    command = f"similar {paths.typed(Path(given.submissions))}"
-    steps = assigned.steps(given, command)
-    _require_folders([Path(given.submissions), *given.known])
+def _similar(args: Namespace) -> None:
+    command = f"similar {paths.typed(Path(args.submissions))}"
+    steps = assigned.steps(args, command)
+    _require_folders([Path(args.submissions), *args.known])
     common.require_solutions()
     from grader.classes import results
     from grader.feedback import pages, similarity
     from grader.report import console
 
     try:
-        compared = results.compared(Path(given.submissions), given.known, steps, given.results)
+        compared = results.compared(Path(args.submissions), args.known, steps, args.results)
     except results.NoResults as problem:
         raise refusal(problem, "similar examples/course/submissions") from None
     with console.counted(len(compared.students) + len(compared.known)) as advance:
         pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
     groups = similarity.same_files(compared.students, compared.stubs)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
     page = pages.similar(pairs, groups, compared.students, compared.known)
-    common.write(given.out, page, f"{command} --out OTHER.html")
+    common.write(args.out, page, f"{command} --out OTHER.html")
     for pair in pairs[:5]:
         print(f"{100 * pair.likeness:4.0f} %  {paths.typed(Path(pair.first))}  {paths.typed(Path(pair.second))}")
     above = sum(pair.likeness > similarity.HONEST for pair in pairs)
     sentence = _("{count} pairs have something unusual in common, {above} of them more than {share} %: {file}")
-    print(sentence.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=given.out))
+    print(sentence.format(count=len(pairs), above=above, share=f"{100 * similarity.HONEST:g}", file=args.out))
     if compared.left_out:
         sentence = _("Not compared, because it can't be read as Python: {files}")
         print(sentence.format(files=", ".join(compared.left_out)), file=sys.stderr)
@@ -194,14 +201,14 @@ def _feedback_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _feedback(given: Namespace) -> None:
-    graded = _graded(given, "feedback")
+def _feedback(args: Namespace) -> None:
+    graded = _graded(args, "feedback")
     from grader.classes import hand_back
 
-    out = given.out or graded.folder / f"feedback-{given.to}.zip"
-    command = f"feedback {paths.typed(graded.folder)} --to {given.to}"
+    out = args.out or graded.folder / f"feedback-{args.to}.zip"
+    command = f"feedback {paths.typed(graded.folder)} --to {args.to}"
     try:
-        packed = hand_back.build(out, graded, given.to, given.submissions)
+        packed = hand_back.build(out, graded, args.to, args.submissions)
     except hand_back.NoNames as problem:
         raise refusal(problem, f"{command} --submissions FOLDER") from None
     except OSError as error:
@@ -212,7 +219,7 @@ def _feedback(given: Namespace) -> None:
         print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
     if packed.nameless:
         sentence = _("Left out, because {system} did not name what they handed in: {names}")
-        print(sentence.format(system=given.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
+        print(sentence.format(system=args.to.title(), names=", ".join(packed.nameless)), file=sys.stderr)
 
 
 def _convert_line(parser: Parser) -> None:
@@ -225,25 +232,25 @@ def _convert_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _convert(given: Namespace) -> None:
+def _convert(args: Namespace) -> None:
     from grader.feedback import adapters
 
     try:
-        text = adapters.converted(Path(given.report), given.to)
+        text = adapters.converted(Path(args.report), args.to)
     except adapters.NoReport as problem:
         raise BadInput(_("{problem} Type: python -m grader grade --json report.json", problem=problem)) from None
     except adapters.OnlyAZero as problem:
         sentence = _("{problem} There are no results: they would be a zero. Type: python -m grader doctor")
         raise BadInput(sentence.format(problem=problem)) from None
-    common.write(given.out, text, f"convert {paths.typed(Path(given.report))} --out OTHER.json")
-    print(_("The results are in {file}.", file=given.out))
+    common.write(args.out, text, f"convert {paths.typed(Path(args.report))} --out OTHER.json")
+    print(_("The results are in {file}.", file=args.out))
 
 
-def _graded(given: Namespace, command: str) -> GradedClass:
+def _graded(args: Namespace, command: str) -> GradedClass:
     """The class that was graded. Raises BadInput."""
     from grader.classes import results
 
-    folder = Path(given.results or CLASS)
+    folder = Path(args.results or CLASS)
     try:
         return results.read(folder)
     except results.NoResults as problem:

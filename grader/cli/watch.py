@@ -23,19 +23,19 @@ def _watch_line(parser: Parser) -> None:
     common.isolation_option(parser)
 
 
-def _watch(given: Namespace) -> None:
-    names = common.chosen_steps(given, "watch")
-    start = common.one_step(given.step_name, "watch") if given.step_name else next(iter(names), None)
-    common.require_folder(given.submission, "watch")
-    limits = common.limits(given, "watch")
+def _watch(args: Namespace) -> None:
+    names = common.chosen_steps(args, "watch")
+    start = common.one_step(args.step_name, "watch") if args.step_name else next(iter(names), None)
+    common.require_folder(args.submission, "watch")
+    limits = common.limits(args, "watch")
     if sys.stdout.isatty():  # the imports below take half a second
         print(_("Loading torch, once …"), flush=True)
-    if given.page:
-        _show_course(given.submission, start, given.device, limits.required, names)
+    if args.page:
+        _show_course(args.submission, start, args.device, limits.required, names)
         return
     from grader.learner import watch as watching
 
-    watching.run(given.submission, start, given.device, limits.required, names)
+    watching.run(args.submission, start, args.device, limits.required, names)
 
 
 def _show_course(
@@ -58,10 +58,10 @@ def _course_line(parser: Parser) -> None:
     _explore_line(parser)
 
 
-def _course(given: Namespace) -> None:
-    start = common.one_step(given.step_name, "course") if given.step_name else None
-    common.speak_in_stubs(given)
-    _begin_course(given, "course", start)
+def _course(args: Namespace) -> None:
+    start = common.one_step(args.step_name, "course") if args.step_name else None
+    common.speak_in_stubs(args)
+    _begin_course(args, "course", start)
 
 
 def _explore_line(parser: Parser) -> None:
@@ -70,15 +70,15 @@ def _explore_line(parser: Parser) -> None:
     common.language_option(parser)
 
 
-def _explore(given: Namespace) -> None:
-    _begin_course(given, "explore", None, "/explore")
+def _explore(args: Namespace) -> None:
+    _begin_course(args, "explore", None, "/explore")
 
 
-def _begin_course(given: Namespace, command: str, start: str | None, place: str = "/") -> None:
-    common.require_folder(given.submission, command)
+def _begin_course(args: Namespace, command: str, start: str | None, place: str = "/") -> None:
+    common.require_folder(args.submission, command)
     if sys.stdout.isatty():
         print(_("Loading torch, once …"), flush=True)
-    _show_course(given.submission, start, given.device, place=place)
+    _show_course(args.submission, start, args.device, place=place)
 
 
 COURSE = Subcommand(

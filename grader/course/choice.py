@@ -82,7 +82,7 @@ def numbers(steps: Sequence[str]) -> str:
 
 
 def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
-    """The steps of a submission that are graded by default: the core, and every elective with work in it.
+    """The steps of a submission that are graded if none is chosen: the core, and every elective with work in it.
 
     An untouched stub holds none. An unusable file does; a damaged notebook does not make every step count.
     """

@@ -16,7 +16,7 @@ WITH_PICTURE = re.compile(COMMENT.pattern[:-1] + r"\n```\n.*?^```$", re.MULTILIN
 
 
 def as_latex(text: str) -> str:
-    """The text with each formula as LaTeX, which notebooks and `report/mathml.py` set."""
+    """The text with each formula as LaTeX, which notebooks and `report/lesson_page.py` set."""
     return COMMENT.sub(lambda match: match[1], WITH_PICTURE.sub(lambda match: match[1], text))
 
 

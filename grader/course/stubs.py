@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from grader.base import language
@@ -136,8 +137,11 @@ def is_untouched(source: str) -> bool:
     Docstrings and `super().__init__()` do not count, nor do imports, except from the learner's own files. A file that
     does not parse has been edited.
     """
-    if is_clearly_written(source):
-        return False
+    return not is_clearly_written(source) and _is_stub_text(source)
+
+
+@lru_cache(256)  # each place that asks parses the same files
+def _is_stub_text(source: str) -> bool:
     tree = tree_of(source, MAX_STUB)
     return tree is not None and is_stub(tree)
 

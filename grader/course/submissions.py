@@ -30,8 +30,7 @@ class Submission:
     """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
     read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
 
-    `files` says of every file that was handed in what became of it; `taken` of each step that was not handed in under
-    its own name which file was taken for it, and why.
+    `files` says what became of each file, `taken` which one was taken for a step without a file of its name, and why.
     """
 
     name: str
@@ -41,6 +40,7 @@ class Submission:
     earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)  # the steps for which each file was taken
     given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
     beyond: int = 0  # files that `unread` has no room for; `files` names them
 
@@ -48,11 +48,14 @@ class Submission:
         """Notes a file that is not read, and why."""
         self.unread[file] = self.files[file] = reason
 
-    def add_earlier(self, other: Submission, label: str) -> None:
-        """Adds the written steps of an earlier submission, and what they may import; they replace those added before.
+    def take(self, file: str, *steps: str) -> None:
+        """Notes a file that is graded as steps, besides those that it was taken for before."""
+        own = self.answers.setdefault(file, [])
+        own += [step for step in steps if step not in own]
+        self.files[file] = _("graded as {step}", step=", ".join(own))
 
-        `label` is what messages call that submission.
-        """
+    def add_earlier(self, other: Submission, label: str) -> None:
+        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
         self.earlier |= {
             module: (f"{label}/{shown.partition('/')[2]}", source)
             for module, (shown, source) in other.sources.items()
@@ -158,7 +161,8 @@ class _Reading:
         elif len(set(written.values())) == 1 and step not in submission.problems:
             name, source = next(iter(written.items()))
             submission.sources[step] = (self.shown(name), source)
-            submission.files |= dict.fromkeys(map(readable, written), _("graded as {step}", step=step))
+            for file in map(readable, written):
+                submission.take(file, step)
         elif len(written) > 1:
             first, second = (self.shown(name) for name in list(written)[:2])
             submission.problems[step] = answered_twice(step, first, second)
@@ -185,7 +189,7 @@ class _Reading:
                     sentence = _("With {file}, the answer cells exceed {limit} KiB. A step needs a few.")
                     raise Unusable(sentence.format(file=shown, limit=MAX_FILE >> 10))
                 if answers:
-                    submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
+                    submission.take(readable(name), *sorted(answers))
                 else:
                     submission.leave(readable(name), _("it has no answer cell"))
                 add_cells(submission, answers, shown, others)
@@ -213,7 +217,7 @@ class _Reading:
             answers, others = renamed.exported(source, self.missing())
             if answers:
                 del submission.sources[name[:-3]]
-                submission.files[readable(name)] = _("graded: {steps}", steps=", ".join(sorted(answers)))
+                submission.take(readable(name), *sorted(answers))
                 add_cells(submission, answers, self.shown(name), others)
 
     def by_definition(self) -> None:
@@ -241,7 +245,7 @@ class _Reading:
             for file in names:
                 notebook = file.rpartition("[")[0]
                 submission.unread.pop(notebook, None)
-                submission.files[notebook or file] = _("graded as {step}", step=step)
+                submission.take(notebook or file, step)
 
     def _text(self, name: str) -> str | None:
         """The text of a file that no step imports, where it may be Python whatever it is called."""
@@ -295,7 +299,8 @@ class _Reading:
             elif module in self.steps and not submission.sources[module][1].strip():  # as after a failed upload
                 submission.leave(shown, _("it is empty"))
             elif module in self.steps:
-                submission.files[shown] = submission.problems.get(module, _("graded as {step}", step=module))
+                submission.take(shown, module)
+                submission.files |= {shown: submission.problems[module]} if module in submission.problems else {}
             elif module and self._is_imported(module):
                 submission.files[shown] = _("imported by a step")
             else:
@@ -313,18 +318,20 @@ def answered_twice(step: str, first: str, second: str) -> str:
 def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]], dict[int, str]]:
     """The sources of a notebook's answer cells, by step, and those of its other code cells, by number; `shown` is the
     file name in messages. Raises Unusable."""
+    data = content(path, shown or path.name, MAX_NOTEBOOK)
     try:
-        return answer_cells.answers(content(path, shown or path.name, MAX_NOTEBOOK))
+        return answer_cells.answers(data)
     except answer_cells.Damaged as error:
-        raise damaged(shown or path.name) from error
+        raise damaged(shown or path.name, data) from error
 
 
 def notebook_cells(path: Path) -> list[answer_cells.Cell]:
     """Every cell of a notebook, answer or not. Raises Unusable."""
+    data = content(path, path.name, MAX_NOTEBOOK)
     try:
-        return list(answer_cells.cells(content(path, path.name, MAX_NOTEBOOK)))
+        return list(answer_cells.cells(data))
     except answer_cells.Damaged as error:
-        raise damaged(path.name) from error
+        raise damaged(path.name, data) from error
 
 
 def add_cells(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,18 @@ def why_not(name: str, path: Path) -> str:
     if not name.lower().endswith((".py", ".ipynb")) and ".py." not in name.lower():
         return _("it is neither a .py file nor a notebook")
     return ""
+
+
+def files_within(submission: Submission, steps: Collection[str]) -> dict[str, str]:
+    """What became of each file, if only these steps are graded: none is graded as another one."""
+    said = {}
+    for file, own in submission.answers.items():
+        if submission.files.get(file) == _("graded as {step}", step=", ".join(own)):
+            graded, others = ([step for step in own if (step in steps) is there] for there in (True, False))
+            parts = [_("graded as {step}", step=", ".join(graded))] if graded else []
+            parts += [_("{steps}: not part of this assignment", steps=", ".join(others))] if others else []
+            said[file] = "; ".join(parts)
+    return submission.files | said
 
 
 def cut(submission: Submission) -> None:

@@ -88,7 +88,8 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
         again=_again(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
-        nobodys=nobodys,
+        nobodys=nobodys, changed=_changed(standings), imports=imports(standings),
+        filters=_filters(standings), kinds=_kinds,
         standings=_by_score(standings), graded=graded,
         link=_link, STATUSES=STATUSES,
         of=_of, of_students=of_students, percent=percent, short=_short, points=_points,
@@ -114,6 +115,45 @@ def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
         sentence = _("Then, for {students}: {command}")
         lines.append(sentence.format(students=", ".join(seeds[seed]), command=f"{command} --seed {seed} {whom}"))
     return lines
+
+
+def _changed(standings: Sequence[Standing]) -> list[Standing]:
+    """Whose marks this run has changed; nobody in a first run, in which all are new."""
+    changed = [one for one in standings if one.changed]
+    return changed if len(changed) < len(standings) else []
+
+
+def _sections(standings: Sequence[Standing]) -> list[str]:
+    return sorted({one.section for one in standings if one.section})
+
+
+def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
+    """What the table of students can be narrowed to: a class of its rows, a word for it, and how many there are."""
+    sections = [(f"section-{place}", name) for place, name in enumerate(_sections(standings))]
+    named = [("open", _("open")), ("late", _("late")), ("changed", _("changed in this run")), *sections]
+    every = [kind for one in standings for kind in _kinds(one, standings)]
+    return [(kind, word, every.count(kind)) for kind, word in named if every.count(kind)]
+
+
+def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
+    """By which filters a student's row is shown."""
+    kinds = ["open"] * one.is_open + ["late"] * bool(one.late or one.lateness) + ["changed"] * bool(one.changed)
+    return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
+
+
+def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
+    """Each table that goes back to a system, and in one line where it is imported there. First those of the system that
+    the class came from."""
+    lines = [
+        (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
+        (any(one.moodle_id for one in standings), "moodle.csv", _(
+            "Moodle: the assignment, View all submissions, Upload grading worksheet; with “Allow updating records” "
+            "ticked where there are grades already")),
+        (any("@" in one.login for one in standings), "class.csv", _(
+            "Gradescope and others: no import of scores from a file; Gradescope takes them from its own autograder")),
+        (False, "marks.csv", _("for your own records, and for a gradebook that takes any table")),
+    ]  # fmt: skip
+    return [(table, where) for _own, table, where in sorted(lines, key=lambda line: not line[0])]
 
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
@@ -226,6 +266,10 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
             (_("mean"), _points(statistics.fmean(scores), total)),
             (_("full marks"), str(full)),
         ]
+    for section in _sections(standings):
+        own = [one.score for one in graded if one.section == section and one.score is not None]
+        median = _points(statistics.median(own), total) if own else "–"
+        facts.append((_("median of {section}", section=section), median))
     failed = len(standings) - len(graded)
     return [*facts, (_("not graded"), str(failed))]
 

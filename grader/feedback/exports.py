@@ -1,18 +1,19 @@
-"""A class's results for other programs: pure functions from standings and reports to text."""
+"""A class's results for other programs: `TABLES` of the whole class, and files of each student."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.feedback.standings import Standing
+from grader.marks.second_look import asked
+from grader.marks.sheets import REMARK_COLUMNS
 from grader.report.terminal import number, plain, quoted, unread
 
 # A spreadsheet takes a cell that starts so for a formula; some take the wide forms of East Asian keyboards too.
@@ -25,13 +26,36 @@ JUNIT_TAGS: dict[Status, str] = {
 }  # fmt: skip
 
 
-def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True)
+class WholeClass:
+    """All that the tables of a class are made of: how each student did in `steps` of an assignment, what Canvas calls
+    that, what became of each file, which files are no student's, and which were `given` to all."""
+
+    standings: Sequence[Standing]
+    steps: Sequence[str] = ()
+    assignment: str = ""
+    canvas_column: str = ""
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    nobodys: Sequence[str] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def points(self) -> float:
+        """The points of full marks."""
+        return next((standing.max_score for standing in self.standings if standing.score is not None), 0.0)
+
+
+def _class_rows(whole: WholeClass) -> Rows:
     """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
 
     So has a file that could not be run, next to the points of the others. `unread` names the files that were not read,
     `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
     were graded, each track has a column with its points.
     """
+    standings, steps = whole.standings, whole.steps
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
     tracks = tracks if len(tracks) > 1 else []
     sections = any(standing.section for standing in standings)
@@ -57,19 +81,19 @@ def class_csv(standings: Sequence[Standing], steps: Sequence[str]) -> str:
             "; ".join(step.resting for step in standing.steps if step.resting),
             *([standing.section] if sections else []),
         ])  # fmt: skip
-    return _csv(rows)
+    return rows
 
 
-def canvas_csv(standings: Sequence[Standing], assignment: str, points: float) -> str:
+def _canvas_rows(whole: WholeClass) -> Rows:
     """The table that Canvas's gradebook imports. Students are found by ID if the submissions came from Canvas's
     download, else by login, for which the folder's name is taken; an empty cell changes nothing there. Canvas has to
     find its own words again, so that a login such as `-2+3` stays as it is: it computes something and calls nothing."""
-    rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]]
-    rows.append(["    Points Possible", "", "", "", "", number(points)])
-    for standing in standings:
+    rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", whole.canvas_column]]
+    rows.append(["    Points Possible", "", "", "", "", number(whole.points)])
+    for standing in whole.standings:
         login = "" if standing.canvas_id else standing.login or standing.student
         rows.append([standing.student, standing.canvas_id, "", login, standing.section, _score(standing)])
-    return _csv(rows, key)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -89,7 +113,7 @@ MOODLE = {
 }  # fmt: skip
 
 
-def moodle_csv(standings: Sequence[Standing]) -> str:
+def _moodle_rows(whole: WholeClass) -> Rows:
     """Moodle's offline grading worksheet. The number of a participant is that in the names of Moodle's folders, the
     columns have Moodle's names in the language in use.
 
@@ -98,7 +122,7 @@ def moodle_csv(standings: Sequence[Standing]) -> str:
     """
     words = MOODLE[language.current()]
     rows = [list(words.header)]
-    for standing in standings:
+    for standing in whole.standings:
         identifier = f"{words.participant}{standing.moodle_id}" if standing.moodle_id else ""
         mail = next((known for known in (standing.login, standing.student) if "@" in known), "")
         scores = [f"{step.name}: {number(step.score)} / {number(step.max_score)}" for step in standing.steps]
@@ -106,27 +130,30 @@ def moodle_csv(standings: Sequence[Standing]) -> str:
         rows.append(
             [identifier, standing.student, mail, _score(standing), points, "", standing.error or "; ".join(scores)]
         )
-    return _csv(rows)
+    return rows
 
 
 def _score(standing: Standing) -> str:
     return "" if standing.score is None else number(standing.score)
 
 
-def files_csv(
-    files: Mapping[str, Mapping[str, str]], nobodys: Sequence[str], given: Mapping[str, str] = MappingProxyType({})
-) -> str:
+def _file_rows(whole: WholeClass) -> Rows:
     """A row for every file that was handed in, with what became of it; at the end those of no student, and once each
     those that all students were given."""
     rows = [["student", "file", "what became of it"]]
-    rows += [[student, file, reason] for student, own in files.items() for file, reason in own.items()]
-    rows += [["", file, _("not graded: it is in no student's folder")] for file in nobodys]
-    rows += [["", file, reason] for file, reason in given.items()]
-    return _csv(rows)
+    rows += [[student, file, reason] for student, own in whole.files.items() for file, reason in own.items()]
+    rows += [["", file, _("not graded: it is in no student's folder")] for file in whole.nobodys]
+    return rows + [["", file, reason] for file, reason in whole.given.items()]
 
 
-def _csv(rows: list[list[str]], quote: Callable[[str], str] | None = None) -> str:
-    return files.table([(quote or harmless)(cell) for cell in row] for row in rows)
+def _request_rows(whole: WholeClass) -> Rows:
+    """The requests for a second look that wait, as rows of `remarks.csv` in which the answer is missing."""
+    rows = [list(REMARK_COLUMNS)]
+    for standing in whole.standings:
+        for request in (request for text in standing.requests for request in asked(text)):
+            cells = {"student": standing.student, "step": request.step, "request": request.text}
+            rows.append([(cells | {"assignment": whole.assignment}).get(column, "") for column in REMARK_COLUMNS])
+    return rows
 
 
 def key(cell: str) -> str:
@@ -139,6 +166,34 @@ def harmless(cell: str) -> str:
     another sign than a comma, what follows that sign is a cell."""
     cell = CUT.sub(r"\1'", plain(cell))
     return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+class Table(NamedTuple):
+    """A table of a class. `quote` makes each cell harmless; a spreadsheet needs the `mark` of UTF-8 to read names."""
+
+    rows: Callable[[WholeClass], Rows]
+    quote: Callable[[str], str] = harmless
+    mark: bool = False
+
+
+TABLES = {
+    "class.csv": Table(_class_rows, mark=True),
+    "files.csv": Table(_file_rows, mark=True),
+    "requests.csv": Table(_request_rows, mark=True),
+    "canvas.csv": Table(_canvas_rows, quote=key),
+    "moodle.csv": Table(_moodle_rows),
+}
+
+
+def written(name: str, whole: WholeClass) -> str:
+    """The text of a table."""
+    table = TABLES[name]
+    return files.table([table.quote(cell) for cell in row] for row in table.rows(whole))
+
+
+def tables(whole: WholeClass) -> dict[str, bytes]:
+    """The content of each table, by its name."""
+    return {name: written(name, whole).encode("utf-8-sig" if table.mark else "utf-8") for name, table in TABLES.items()}
 
 
 # --- one student ---

@@ -34,7 +34,7 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
     shown = [mistake for mistake in mistakes if len(mistake.makers) >= at_least]
     about = _("One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides.")
     heading = _titled(_("What to talk about"), title)
-    return _page(
+    return page(
         "slides.html.j2", heading, about, scripts=("sort.js", "slides.js"), mistakes=shown, total=total,
         steps=_steps(mistake.step for mistake in shown), orders=_orders(),
         heat_map=lambda one, place: _picture(one.told.parting, f"{one.step}-{place}"),
@@ -45,7 +45,7 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
     """For staff: each student's code next to the diagnosis."""
     about = _("For staff only: it names students. One entry for each student and mistake.")
     heading = _titled(_("Code beside diagnosis"), title)
-    return _page(
+    return page(
         "staff.html.j2", heading, about, mistakes=mistakes, total=total,
         steps=_steps(mistake.step for mistake in mistakes), orders=_orders(), maker_map=_maker_picture,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def items(analysis: Sequence[Item], clusters: Sequence[Cluster], total: int, *, 
         ("passed 1", _("fewest passed first")),
         ("tells 1", _("lowest discrimination first")),
     ]
-    return _page(
+    return page(
         "items.html.j2", heading, about, items=analysis, clusters=clusters, total=total, orders=orders,
         silent=[item for item in analysis if item.nobody_fails], steps=_steps(item.step for item in analysis),
         draft=lambda number: f"python -m grader items {results} --draft {number}",
@@ -91,7 +91,7 @@ class PairView:
 
 def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known: Sources) -> str:
     """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
-    views = [_pair_view(pair, place, students, known) for place, pair in enumerate(pairs[:SHOWN_PAIRS])]
+    views = [_pair_view(pair, index, students, known) for index, pair in enumerate(pairs[:SHOWN_PAIRS])]
     about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
     pairs_what = _(
         "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
@@ -99,7 +99,7 @@ def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: 
         "wrote by themselves stay below {share}."
     ).format(share=percent(HONEST))
     orders = [("share -1", _("most alike first")), ("share 1", _("least alike first"))]
-    return _page(
+    return page(
         "similar.html.j2", _("Similar submissions"), about, pairs_what=pairs_what, pairs=views, groups=groups,
         cannot=_cannot(), orders=orders, steps=_steps(view.step for view in views),
     )  # fmt: skip
@@ -144,7 +144,8 @@ def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
 # --- every page ------------------------------------------------------------------------------------------------------
 
 
-def _page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **given: Any) -> str:
+def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **given: Any) -> str:
+    """A page of a term from its template, with the scripts in it that it may run."""
     texts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in scripts]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return environment(TEMPLATES).get_template(template).render(

@@ -70,6 +70,8 @@ class Standing:
     section: str = ""
     absence: str = ""  # nothing was handed in, and what follows from it
     stranger: bool = False  # they are not on the roster
+    requests: tuple[str, ...] = ()  # those for a second look that nobody has answered
+    changed: str = ""  # what this run has changed: "new", or the points before and after
     unsure: bool = False  # late as the download says, but not how late
 
     @property
@@ -109,7 +111,7 @@ def standing(graded: Graded) -> Standing:
         lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
         tuple(report.isolation), graded.from_kit, any(step.status == "error" for step in report.steps),
         graded.moodle_id, graded.section, graded.absence, graded.stranger,
-        bool(graded.mark and graded.mark.unsure),
+        tuple(graded.mark.requests) if graded.mark else (), "", bool(graded.mark and graded.mark.unsure),
     )  # fmt: skip
 
 

@@ -27,17 +27,18 @@ class GraderError(RuntimeError):
     """The grader itself failed: never the learner's fault."""
 
 
-def start(*, fork: bool | None = None) -> Judges:
-    """A source of judges: forked ones where that is sound, unless `fork` says otherwise."""
+def start(early: zygote_process.ZygoteProcess | None = None, *, fork: bool | None = None) -> Judges:
+    """A source of judges: forked ones if that is sound, unless `fork` says otherwise. `early`: a zygote that was
+    started before."""
     fork = sys.platform == "linux" if fork is None else fork
-    return Forked() if fork else Spawned()
+    return Forked(early) if fork else Spawned()
 
 
 class Forked:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
-    def __init__(self) -> None:
-        self.process = zygote_process.started()
+    def __init__(self, early: zygote_process.ZygoteProcess | None = None) -> None:
+        self.process = early or zygote_process.ZygoteProcess()
         control = socket.socket(fileno=self.process.control)
         from grader.sandbox.forked import ForkLauncher
 

@@ -34,6 +34,7 @@ class GradeRequest(msgspec.Struct):
     reproduce: bool = False
     in_order: bool = False
     run: int = 0  # the number of the submission's run in which its steps may share a worker; 0: none may
+    repeats: bool = False  # other submissions, or later versions, are asked under the same seed
     is_over: bool = False  # this run is, and nothing is answered
     prepare: bool = False  # nothing is graded: the reference answers what the checks will ask under this seed
     tells: bool = False  # each check is announced before it runs
@@ -41,7 +42,7 @@ class GradeRequest(msgspec.Struct):
 
 class StepGraded(msgspec.Struct, tag=True):
     """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
-    where that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
+    if that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
     `left_out`: a sentence for each line at the top level that raised."""
 
     result: StepResult
@@ -82,11 +83,7 @@ class Unmet(msgspec.Struct, tag=True):
     layers: list[str]
 
 
-class Ready(msgspec.Struct, tag=True):
-    """The checks are collected."""
-
-
-Event = StepGraded | Asking | Finished | Unmet | Broken | Ready
+Event = StepGraded | Asking | Finished | Unmet | Broken
 
 
 class Channel:

@@ -23,7 +23,7 @@ def count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> Non
 
 def refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:
     """A function that uses an off-limits built-in in any check loses the points of all its checks."""
-    reasons = {verdict.off_limits: verdict.message for verdict in verdicts if verdict.off_limits}
+    reasons = {verdict.failure.off_limits: verdict.message for verdict in verdicts if verdict.failure.off_limits}
     for result, verdict in zip(results, verdicts, strict=True):
         names = sorted(verdict.called & reasons.keys())
         if names and result.status != "error":

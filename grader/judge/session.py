@@ -9,14 +9,18 @@ from grader.base import language
 from grader.base.limited import limit
 from grader.base.limits import Limits
 from grader.calls import devices as known_devices
+from grader.checks import lazy
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
+from grader.course import stubs
+from grader.course.steps import Check
 from grader.judge.fork_memory import HeapTrimmer
-from grader.judge.messages import Channel, Finished, GradeRequest, Ready, StepGraded, Unmet
+from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on, without_running
 from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
+from grader.oracle.scripts import SharedScripts
 from grader.sandbox.cpus import pinned_to_one_cpu
 from grader.sandbox.process import Launcher
 
@@ -32,11 +36,10 @@ class Session:
         self._steps = {step.name: step for step in solutions()}
         self._answers: dict[str, Answers] = {}
         self._heap = HeapTrimmer()
-        self._shared = SharedWorker()
+        self._shared, self._scripts = SharedWorker(), SharedScripts(cpu_claims)
 
     def serve(self) -> None:
         """Answers one request after another."""
-        self.channel.send(Ready())
         for request in self.channel:
             self._shared.belongs_to(request.run)
             if request.is_over:
@@ -70,7 +73,7 @@ class Session:
         self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
 
     def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
-        """The first device whose workers would lack a required layer; checked before any learner's code runs."""
+        """The first device with workers that would lack a required layer; checked before any learner's code runs."""
         for device in devices if limits.required else ():
             promised = self.launcher.promised(limits_on(device, limits))
             missing = [layer for layer in limits.required if layer not in promised]
@@ -84,8 +87,7 @@ class Session:
             answers = self._answers_of(step, request.seed)
             if not step.is_recorded and not step.lacking:
                 for device, check in itertools.product(devices, step.checks):
-                    student = LocalBackend(step.responder())
-                    run_check(check.function, student, answers.oracle, seed=answers.seed, device=device)
+                    _prepare(step, check, answers, device)
 
     def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
         start = time.perf_counter()
@@ -94,14 +96,29 @@ class Session:
             answers = self._answers_of(step, request.seed)
             tell = self.channel.send if request.tells else None
             graded = StepRun(step, request, self.launcher, answers, self._shared, tell).graded(devices)
+            if request.repeats:
+                self._scripts.publish(step.name)
             graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 
     def _answers_of(self, step: Solution, asked: int) -> Answers:
         """The step's oracle and witness; their answers are cached as long as the seed stays the same."""
+        self._scripts.refresh()
         seed = step.seed(asked)
         answers = self._answers.get(step.name)
         if answers is None or answers.seed != seed:
             oracle = Remembered(step.oracle())
-            answers = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle))
+            scripts = self._scripts.of(step.name, seed)
+            answers = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle), scripts)
         return answers
+
+
+def _prepare(step: Solution, check: Check, answers: Answers, device: str) -> None:
+    """Draws the inputs of a check, has the reference answer, and learns the messages with it as the student."""
+    student = LocalBackend(step.responder())
+    if device == "cpu":
+        makes = stubs.classes(stubs.original(step.folder)).__contains__
+        scripts = answers.scripts.setdefault(device, {})
+        if lazy.passed(check.function, lazy.Here(student), makes, answers.oracle, seed=answers.seed, scripts=scripts):
+            return
+    run_check(check.function, student, answers.oracle, seed=answers.seed, device=device)

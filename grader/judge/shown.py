@@ -1,4 +1,5 @@
-"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything beside a reference.
+"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything if a reference was
+in the process.
 
 In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
 that the code chose is shown: only which checks fail, in which of five ways, and which known mistake it is. A line, or
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult
-from grader.base.syntax import invalid
+from grader.base.syntax import invalid, loops
 from grader.checks import smallest
 from grader.checks.trial import Verdict
 from grader.course.stubs import MAX_STUB
@@ -30,7 +31,7 @@ def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: s
     if sentence := invalid(source, file):
         for result in results:
             lines = result.message.splitlines()
-            error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+            error = next((index for index, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
             result.message = "\n".join([sentence, *lines[error + 2 :]])  # behind the error and its line: a likely cause
 
 
@@ -48,13 +49,13 @@ def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
 
 
 def _untold(verdict: Verdict) -> str:
-    if verdict.off_limits:
+    if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
         text = _("The code did not answer in time.")
     elif verdict.status == "todo":
         text = _("It is not written yet.")
-    elif verdict.raised:
+    elif verdict.failure.raised:
         text = _("The code raised an error.")
     else:
         text = _("The code gave another answer than expected.")
@@ -65,13 +66,13 @@ def _untold(verdict: Verdict) -> str:
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
     """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
 
-    None where a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
-    be made), and where no smaller case fails in the same way.
+    None if a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
+    be made), and if no smaller case fails in the same way.
     """
     names: set[str] = set()
-    for place, verdict in enumerate(verdicts):
-        about = verdict.about or next(reversed(verdict.exchanges), None)
-        if verdict.status != "fail" or verdict.off_limits or about is None or about.name in names:
+    for index, verdict in enumerate(verdicts):
+        about = verdict.last
+        if verdict.status != "fail" or verdict.failure.off_limits or about is None or about.name in names:
             continue
         names.add(about.name)
         if not verdict.drawn or smallest.is_shown(about):
@@ -82,7 +83,16 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
             small = run(case)
             if small.status == "timeout":
                 return
-            shown = small.about or next(reversed(small.exchanges), None)
-            if small.status == "fail" and small.by_code == verdict.by_code and shown is not None:
-                yield place, smallest.said(small.message, shown), small
+            shown = small.last
+            if small.status == "fail" and small.failure.by_code == verdict.failure.by_code and shown is not None:
+                yield index, smallest.said(small.message, shown), small
                 break
+
+
+def tell_of_loops(results: list[CheckResult], source: str) -> None:
+    """Once for each function: a loop that returns in its first round, or that nothing ends, explains what fails."""
+    said = {""}
+    for result in results:
+        if result.status in ("fail", "timeout") and result.about not in said and not result.misconception:
+            said.add(result.about)
+            result.message = "\n".join([result.message, *loops(source, result.about, MAX_STUB)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from grader.judge.imported_names import imported_steps
 from grader.judge.messages import Asking, GradeRequest, StepGraded
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
+from grader.oracle import probes
 from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
@@ -77,7 +78,7 @@ def limits_on(device: str, limits: Limits) -> Limits:
 
 
 def no_terminal() -> str:
-    """What is said in place of a breakpoint."""
+    """The sentence printed in place of a breakpoint."""
     return _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
 
 
@@ -110,6 +111,7 @@ class StepRun:
         points.refuse_off_limits(self._results, self._verdicts)
         points.need_every_device(self._results)
         shown.say_where_it_does_not_parse(self._results, *self._load.sources[self._step.name])
+        shown.tell_of_loops(self._results, self._load.sources[self._step.name][1])
         status = step_status(self._results)
         score = None if status == "error" else round(sum(check.points for check in self._results), 6)
         result = StepResult(
@@ -121,18 +123,18 @@ class StepRun:
         return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
 
     def _reproduction(self) -> Reproduction | None:
-        """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
+        """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
         told = leading(self._results)
         if told is None or told.unwritten:
             return None
         place = next(place for place, result in enumerate(self._results) if result is told)
         verdict = self._smaller.get(place, self._verdicts[place])
-        about = verdict.about or next(reversed(verdict.exchanges), None)
+        about = verdict.last
         if about is None:
             return None
         names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.due, names
+            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
         )
 
     def _run_on(self, device: str, devices: int) -> None:
@@ -188,7 +190,7 @@ class StepRun:
 
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind the failing checks where torch's own parts take the place of those that the file
-        imports: their random numbers are those of the catalogue. Nothing where other checks fail then."""
+        imports: their random numbers are those of the catalogue. Nothing if other checks fail then."""
         sources = with_stock(self._load.sources, run.student.imported)
         if sources is None:
             return {}
@@ -257,6 +259,7 @@ class DeviceRun:
         found = self._diagnoses()
         if any(result.status == "fail" and not result.unwritten and result.name not in found for result in results):
             found |= otherwise()
+        found |= self._probed(found)
         for name, matching in found.items():
             by_name[name].misconception = name_of(matching)
             by_name[name].hint = nudge_of(matching)
@@ -267,8 +270,22 @@ class DeviceRun:
             shown.smaller_cases(self.step, self.verdicts, self._small) if self.shows_values else ()
         ):
             results[place].message += "\n" + text
-            results[place].parting = small.parting  # the numbers of the other case are too many to be looked at
+            results[place].parting = small.failure.parting  # the numbers of the other case are too many to be looked at
             self.smaller[place] = small
+
+    def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
+        """What the answers themselves tell, of the failing checks that have no name."""
+        failing = [
+            probes.Failing(_refused(verdict), check.function, verdict)
+            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
+            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
+            if check.name not in found
+        ]
+        if self.student.could_not_start:
+            return {}
+        self.student.allow(None)
+        seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
+        return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, where the same checks fail as in another run."""
@@ -293,7 +310,7 @@ class DeviceRun:
         return CheckResult(
             name=check.name, title=_(check.title), device=self.device, status=verdict.status,
             points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
+            parting=verdict.failure.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
             called=sorted(verdict.called), refused=_refused(verdict), waits_for=_waits_for(verdict, self.step.name),
         )  # fmt: skip
 
@@ -302,7 +319,7 @@ class DeviceRun:
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.off_limits and not self._is_unwritten(verdict)
+            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
         ]
         unwritten = {
             check.name
@@ -319,7 +336,7 @@ class DeviceRun:
 
     @cached_property
     def _own_names(self) -> set[str]:
-        """The public names that the step asks for; what its file imports is none of them."""
+        """The public names that the step asks for, without those that its file imports."""
         return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
 
     def _is_unwritten(self, verdict: Verdict) -> bool:
@@ -332,7 +349,7 @@ class DeviceRun:
 
     def _about(self, verdict: Verdict) -> str:
         """The public name of the step that a check is about: the one that is not written yet, that was wrong, or that
-        it called last. Another one may only be used beside it."""
+        it called last. Another one may only be used next to it."""
         raised, own = _raised(verdict), self._own_names
         if self._is_unwritten(verdict):
             return raised.function if raised and raised.function in own else verdict.exchanges[-1].name
@@ -342,7 +359,7 @@ class DeviceRun:
         return called[-1] if called else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
-        """Runs a failing check under another seed; None where it does not fail there."""
+        """Runs a failing check under another seed; None if it does not fail there."""
         if (question.name, further) not in self._again:
             check = as_check(question.check)
             seed = self.step.seed(further)
@@ -352,9 +369,7 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question(
-            check.function, seed, self.device, verdict.exchanges, verdict.called, verdict.about, verdict.blames
-        )
+        return Question.of(check.function, seed, self.device, verdict)
 
 
 def _raised(verdict: Verdict) -> Raised | None:
@@ -370,10 +385,8 @@ def _waits_for(verdict: Verdict, step: str) -> str:
 
 
 def _refused(verdict: Verdict) -> str:
-    """The public name whose answer failed the check: the call that was refused, or the last one."""
-    if verdict.status == "pass" or not verdict.exchanges:
-        return ""
-    return verdict.off_limits or verdict.blames or (verdict.about or verdict.exchanges[-1]).name
+    """The public name with the answer that failed the check: of the call that was refused, or of the last one."""
+    return "" if verdict.status == "pass" else verdict.blamed
 
 
 def _not_run(

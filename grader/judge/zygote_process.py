@@ -1,7 +1,7 @@
 """The zygote's process: started, watched and ended.
 
-`python -m grader grade` calls `start_early` before it imports anything else, so that torch loads meanwhile. This module
-therefore imports next to nothing.
+`python -m grader grade` calls `started_early` before it imports anything else, so that torch loads meanwhile. Therefore
+this module imports next to nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from grader.judge import zygote
 zygote.main(int(control), root, int(claims))
 """
 
-_early: list[ZygoteProcess] = []
 _claims: list[int] = []
 
 
@@ -63,7 +62,7 @@ class ZygoteProcess:
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
-            except ChildProcessError:  # somebody else has waited for it
+            except ChildProcessError:  # someone else has waited for it
                 self._ended = True
         return self._ended
 
@@ -82,28 +81,15 @@ class ZygoteProcess:
             time.sleep(0.005)
 
 
-def start_early() -> None:
-    """Starts a zygote that the first `started` then takes, where it can be forked and torch is there."""
-    if sys.platform == "linux" and any(os.path.isdir(os.path.join(place, "torch")) for place in sys.path):
-        _early.append(ZygoteProcess())
-
-
-def started() -> ZygoteProcess:
-    """The zygote that was started early, or a new one."""
-    return _early.pop() if _early else ZygoteProcess()
-
-
-def discard() -> None:
-    """Kills a zygote that was started early and never needed."""
-    while _early:
-        _early.pop().wait(0)
+def started_early() -> ZygoteProcess | None:
+    """A zygote for `launcher.start`, if it can be forked and torch is there."""
+    if sys.platform == "linux" and any(os.path.isdir(os.path.join(folder, "torch")) for folder in sys.path):
+        return ZygoteProcess()
+    return None
 
 
 def cpu_claims() -> int:
-    """An anonymous file in which each judge started by this process locks the byte whose offset is its CPU.
-
-    The kernel drops the lock with its process, however that ends.
-    """
+    """An anonymous file in which each judge that this process starts locks the byte at its CPU's number."""
     if not _claims:
         _claims.append(_anonymous_file())
     return _claims[0]

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.course import lab_log
-from grader.labs import judged, parts
 from grader.labs import lab as labs
 from grader.labs import page as lab_page
+from grader.labs import parts
 from grader.report import console as screen
 from grader.report.terminal import visible
 
@@ -58,38 +58,38 @@ def text_of(asked: str | None) -> str | None:
 # --- labs ---
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Lists labs, or runs one: 0 when its page is written, 130 when stopped with nothing measured. Raises Stop."""
     say = screen.console()
-    if given.log is not None:
-        say.print(_log_switched(given.submission, given.log == "on"), soft_wrap=True)
-        if given.name is None:
+    if args.log is not None:
+        say.print(_log_switched(args.submission, args.log == "on"), soft_wrap=True)
+        if args.name is None:
             return 0
-    if given.name is None:
-        say.print(_listed(labs.labs(), given.out))
+    if args.name is None:
+        say.print(_listed(labs.labs(), args.out))
         say.print(_("To run one, type: {command}", command="make lab NAME=flash"))
         return 0
-    lab = {lab.name: lab for lab in labs.labs()}.get(given.name)
+    lab = {lab.name: lab for lab in labs.labs()}.get(args.name)
     if lab is None:
-        raise parts.Stop(_("There is no lab {name}. Type: {command}", name=given.name, command="make lab"))
+        raise parts.Stop(_("There is no lab {name}. Type: {command}", name=args.name, command="make lab"))
     require_matplotlib()
     lesson, module = lab.lesson, lab.module
-    text = text_of(given.text)
+    text = text_of(args.text)
     say.print(Text(lesson.title, "bold"))
     say.print(Markdown(lesson.about))
-    seconds = given.seconds or module.SECONDS
+    seconds = args.seconds or module.SECONDS
     say.print(_("It takes about {seconds:.0f} s.", seconds=seconds), style="dim")
-    prediction = _asked(say, lesson, given.predict)
-    own = gathered(module.NEEDS, given)
+    prediction = _asked(say, lesson, args.predict)
+    own = gathered(module.NEEDS, args)
     for part in own.values():
         say.print(visible(part.said))
     with bar() as tell:
-        bench = labs.Bench(own, seconds, given.seed, given.device, text, tell)
-        watch = partial(lab_page.write_so_far, folder=given.out)
-        outcome = labs.run(lab, bench, prediction, parts.blamed_on(given.submission), watch)
-    status = _told(say, outcome, given.out)
-    if lab_log.add(given.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
-        say.print(_("It is noted in {file}.", file=given.submission / lab_log.FILE), soft_wrap=True)
+        bench = labs.Bench(own, seconds, args.seed, args.device, text, tell)
+        watch = partial(lab_page.write_so_far, folder=args.out)
+        outcome = labs.run(lab, bench, prediction, parts.blamed_on(args.submission), watch)
+    status = _told(say, outcome, args.out)
+    if lab_log.add(args.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
+        say.print(_("It is noted in {file}.", file=args.submission / lab_log.FILE), soft_wrap=True)
     return status
 
 
@@ -127,7 +127,7 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
         say.print()
         say.print(_("Your prediction: {prediction}", prediction=outcome.prediction), style="bold")
     if outcome.lesson.answers:
-        for sentence in judged.answered(outcome, judged.of_run(outcome)):
+        for sentence in outcome.answered():
             say.print(visible(sentence), style="bold")
     if outcome.stopped:
         say.print(_("It was stopped early: this is what was measured until then."))
@@ -137,10 +137,10 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
     return 0
 
 
-def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[str, parts.StepCode]:
+def gathered(needs: tuple[parts.Need, ...], args: argparse.Namespace) -> dict[str, parts.StepCode]:
     """The needed parts; written steps are graded first. Says before it imports any of them where they run. Raises
     Stop."""
-    folder = given.submission
+    folder = args.submission
     screen.console().print(warning(), style="dim")
     grade = parts.graded(folder)
 
@@ -148,11 +148,11 @@ def gathered(needs: tuple[parts.Need, ...], given: argparse.Namespace) -> dict[s
         print(_("Grading first what it needs: {steps}", steps=", ".join(steps)), file=sys.stderr)
         return grade(steps)
 
-    return parts.gather(needs, folder, given.model, said, getattr(given, "device", "cpu"))
+    return parts.gather(needs, folder, args.model, said, getattr(args, "device", "cpu"))
 
 
 def warning() -> str:
-    """That a learner's code runs as it is."""
+    """The warning that a learner's code runs outside the sandbox."""
     return _("It runs your code in your own process, outside the sandbox, and gives no mark.")
 
 
@@ -191,8 +191,8 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
 def grid(table: labs.Table) -> Grid:
     """A table for the terminal."""
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
-    for place, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if table.is_figure(place) else "left", overflow="fold")
+    for index, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if table.is_figure(index) else "left", overflow="fold")
     for row in table.rows[:MOST_ROWS]:
         shown.add_row(*(Text(visible(cell)) for cell in row))
     if len(table.rows) > MOST_ROWS:

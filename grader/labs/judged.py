@@ -7,18 +7,12 @@ A run that was too short for it says so, with the command that is long enough.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from grader.base.language import gettext as _
 from grader.course.lab_log import CONDITION
 
-if TYPE_CHECKING:
-    from grader.labs.lab import Lab, LabRun
-
 POINT = re.compile(r"^(?=- )", re.MULTILINE)
-LONGER = 2.5  # times the usual time: enough on a slow machine
 
 
 @dataclass(frozen=True)
@@ -50,39 +44,3 @@ def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, i
         else:
             kept.append(CONDITION.sub("", point))
     return "".join(kept).strip(), left_out
-
-
-def longer(lab: Lab) -> str:
-    """The command of a run that is long enough."""
-    return f"make lab NAME={lab.name} SECONDS={lab.module.SECONDS * LONGER:.0f}"
-
-
-def of_run(outcome: LabRun) -> Judged:
-    """The conclusions from the figures of a run; nothing if there are none."""
-    results = outcome.bench.results
-    if not results.rows:
-        return Judged()
-    judge: Callable[..., Judged] = outcome.lab.module.judged
-    return judge(results)
-
-
-def answered(outcome: LabRun, judged: Judged) -> list[str]:
-    """Whether the prediction was right, and why."""
-    if not judged.answer:
-        sentence = _("This run does not tell which answer is right. Long enough: {command}")
-        return [sentence.format(command=longer(outcome.lab))]
-    measured = outcome.lesson.answers[judged.answer - 1]
-    if outcome.prediction not in outcome.lesson.answers:
-        return [_("Measured: {answer}").format(answer=measured), judged.because]
-    if outcome.prediction == measured:
-        return [_("Your prediction was right."), judged.because]
-    return [_("It was otherwise. Measured: {answer}").format(answer=measured), judged.because]
-
-
-def to_see(outcome: LabRun, judged: Judged) -> tuple[str, str]:
-    """The points to see in this run, as Markdown; and how to see those that it does not show, empty if it shows all."""
-    text, left_out = points(outcome.lesson.to_see, judged.shows)
-    if not left_out:
-        return text, ""
-    sentence = _("Points of this lab that do not show in this run: {count}. A longer run: {command}")
-    return text, sentence.format(count=left_out, command=longer(outcome.lab))

@@ -26,9 +26,10 @@ from typing import Any, Protocol
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
-from grader.labs.judged import Judged
+from grader.labs.judged import Judged, points
 from grader.labs.parts import Need, StepCode, Stop
 
+LONGER = 2.5  # times the usual time: enough on a slow machine
 LAB_NAME = re.compile(r"lab_([a-z0-9_]+)")
 HEADING = re.compile(r"^## .*$", re.MULTILINE)
 SHOWN_EVERY = 6.0  # seconds from one page to the next while a lab runs
@@ -222,6 +223,38 @@ class LabRun:
     def whose(self) -> list[str]:
         """A sentence for each step that says if the learner's code ran or the kit's."""
         return [part.said for part in self.bench.parts.values()]
+
+    @property
+    def judged(self) -> Judged:
+        """What the figures so far bear out: nothing if there are none."""
+        results = self.bench.results
+        return self.lab.module.judged(results) if results.rows else Judged()
+
+    @property
+    def longer(self) -> str:
+        """The command of a run that is long enough."""
+        return f"make lab NAME={self.lab.name} SECONDS={self.lab.module.SECONDS * LONGER:.0f}"
+
+    def answered(self) -> list[str]:
+        """Whether the prediction was right, and why."""
+        judged = self.judged
+        if not judged.answer:
+            sentence = _("This run does not tell which answer is right. Long enough: {command}")
+            return [sentence.format(command=self.longer)]
+        measured = self.lesson.answers[judged.answer - 1]
+        if self.prediction not in self.lesson.answers:
+            return [_("Measured: {answer}").format(answer=measured), judged.because]
+        if self.prediction == measured:
+            return [_("Your prediction was right."), judged.because]
+        return [_("It was otherwise. Measured: {answer}").format(answer=measured), judged.because]
+
+    def to_see(self) -> tuple[str, str]:
+        """What to see in this run, as Markdown; and what to do about points that it does not show, empty for none."""
+        text, left_out = points(self.lesson.to_see, self.judged.shows)
+        if not left_out:
+            return text, ""
+        sentence = _("Points of this lab that do not show in this run: {count}. A longer run: {command}")
+        return text, sentence.format(count=left_out, command=self.longer)
 
 
 def run(

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from grader.base import files, language
 from grader.base.language import gettext as _
-from grader.labs import judged, plot
+from grader.labs import plot
 from grader.labs.lab import LabRun, Plot
 from grader.report.page import environment, formatted
 
@@ -23,12 +23,12 @@ REFRESH = 5  # seconds after which a page of a running lab loads itself again
 
 def write(outcome: LabRun, folder: Path) -> Path:
     """Writes the page, and the figures as JSON next to it; returns the page's path."""
-    judgement = judged.of_run(outcome)
+    judgement = outcome.judged
     page = _written(html(outcome), outcome, folder)
     kept = {
         "lab": outcome.lab.name, "language": language.current(), "prediction": outcome.prediction,
         "stopped": outcome.stopped,
-        "answer": judgement.answer, "answered": judged.answered(outcome, judgement) if outcome.lesson.answers else [],
+        "answer": judgement.answer, "answered": outcome.answered() if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
     }  # fmt: skip
@@ -61,8 +61,7 @@ def fragment(outcome: LabRun) -> Markup:
 
 def _values(outcome: LabRun) -> dict[str, Any]:
     module, results = outcome.lab.module, outcome.bench.results
-    judgement = judged.of_run(outcome)
-    to_see, left_out = judged.to_see(outcome, judgement)
+    to_see, left_out = outcome.to_see()
     return values(
         title=outcome.lesson.title,
         about=outcome.lesson.about,
@@ -71,7 +70,7 @@ def _values(outcome: LabRun) -> dict[str, Any]:
         prediction=outcome.prediction,
         stopped=outcome.stopped,
         whose=outcome.whose,
-        answered=judged.answered(outcome, judgement) if results.rows and outcome.lesson.answers else [],
+        answered=outcome.answered() if results.rows and outcome.lesson.answers else [],
         findings=module.findings(results),
         pictures=lambda: module.pictures(results),
         tables=module.tables(results),

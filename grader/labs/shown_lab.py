@@ -14,7 +14,7 @@ from grader.base import language
 from grader.base.errors import Refusal
 from grader.base.language import gettext as _
 from grader.course import answer_cells, submissions
-from grader.labs import command, judged, parts
+from grader.labs import command, parts
 from grader.labs import lab as labs
 from grader.report import svg
 
@@ -60,7 +60,7 @@ class ShownLab:
         if self.outcome.prediction:
             sentences = [_("Your prediction: {prediction}").format(prediction=self.outcome.prediction), *sentences]
         if sentences and self.outcome.lesson.answers:
-            sentences = [*sentences, *judged.answered(self.outcome, judged.of_run(self.outcome))]
+            sentences = [*sentences, *self.outcome.answered()]
         if self.outcome.stopped:
             sentences = [*sentences, _("It was stopped early: this is what was measured until then.")]
         return sentences or [_("Nothing was measured before it was stopped.")]

@@ -74,7 +74,7 @@ class TrackProgress:
 
     @property
     def most(self) -> float:
-        """The points of all its steps, graded or not, except where a package is missing that a step needs."""
+        """The points of all its steps, graded or not, except if a package is missing that a step needs."""
         counted = [step for step in self.steps if step.result is None or not step.result.without_score]
         return round(sum(step.points for step in counted), 6)
 
@@ -156,7 +156,7 @@ def with_results(before: Progress, submission: Submission, results: Iterable[Ste
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:
     has_problem = name in submission.problems
     source = submission.sources.get(name)
-    is_written = has_problem or source is not None and not _is_untouched(source[1])
+    is_written = has_problem or source is not None and not is_untouched(source[1])
     is_broken = source is not None and is_written and _is_broken(source[1])
     return StepProgress(
         name, has_problem or source is not None, is_written, is_broken, points(name), None if is_broken else result
@@ -165,7 +165,7 @@ def _step(name: str, submission: Submission, result: StepResult | None) -> StepP
 
 @cache
 def points(name: str) -> float:
-    """What a step is worth, read from its checks as text, without torch."""
+    """The points of a step, read from its checks as text, without torch."""
     folder = step_folder(name)
     return sum(check.points or 0.0 for check in check_outline.outline(check_outline.check_file(folder)))
 
@@ -183,6 +183,3 @@ def _steps_of(track: tracks.Track) -> list[str]:
 @cache
 def _is_broken(source: str) -> bool:
     return bool(invalid(source, ""))
-
-
-_is_untouched = cache(is_untouched)

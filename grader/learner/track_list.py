@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -15,17 +16,14 @@ from grader.report import terminal as reports
 
 
 def terminal(progress: Progress) -> RenderableType:
-    """A line per track and below it the steps of those that were started, then how to start one that was not."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
-    table.add_column(_("track"), no_wrap=True)
-    table.add_column(_("what it is"), overflow="fold", ratio=2)
-    table.add_column(_("steps"), no_wrap=True)
-    table.add_column(_("when to take it"), overflow="fold", ratio=3)
-    table.add_column(_("passed"), no_wrap=True)
+    """Each track with its steps, progress and when to take it, then the steps of those that were started, and how to
+    start one that was not."""
+    shown: list[RenderableType] = []
     for found in progress.tracks:
         track = found.track
-        table.add_row(track.name, track.title, numbers(track.steps), track.after, str(found))
-    shown: list[RenderableType] = [table]
+        facts = [_("steps {numbers}", numbers=numbers(track.steps)), str(found), track.after]
+        shown.append(Text(f"{track.name}  ", "bold").append(track.title, "not bold"))
+        shown.append(Padding(Text(" · ".join(filter(None, facts)), "dim"), (0, 0, 0, 4)))
     for found in progress.tracks:
         if any(step.has_file for step in found.steps):
             shown += [Text(), Text(found.track.title, "bold"), _steps(found)]
@@ -46,8 +44,8 @@ def summary(progress: Progress) -> Text:
 
 
 def further(progress: Progress, report: Report) -> str:
-    """What a report on the steps with work in them does not say: the points of core and electives apart, a step to do
-    in a track of untouched stubs, and the tracks that were not started."""
+    """The lines that a report on the steps with work in them lacks: the points of core and electives apart, a step to
+    do in a track of untouched stubs, and the tracks that were not started."""
     lines = [points(progress)] if progress.electives else []
     following = progress.next_step()
     if following and reports.next_step(report) is None:
@@ -84,7 +82,7 @@ def _steps(found: TrackProgress) -> Table:
 
 def _state(step: StepProgress) -> str:
     if step.passes:
-        return f"✓ {_('passes')}"
+        return "✓ " + _("passes")
     if step.is_broken:
-        return f"· {_('not valid Python yet')}"
-    return f"· {_('begun')}" if step.is_written else ""
+        return "· " + _("not valid Python yet")
+    return "· " + _("begun") if step.is_written else ""

@@ -114,6 +114,11 @@ class Assignment:
     electives: Electives = Electives()
 
     @property
+    def attempts_read(self) -> int:
+        """How many attempts of one hand-in are graded."""
+        return self.attempts_at_most if self.attempts == "best" else 1
+
+    @property
     def everything(self) -> list[str]:
         """The steps with those for extra credit and the electives, in order."""
         return sorted({*self.steps, *self.extra, *self.electives.steps})

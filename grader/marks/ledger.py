@@ -27,6 +27,7 @@ from grader.marks.absence import Absence, absence
 from grader.marks.changes import Change, change
 from grader.marks.marking import Marking
 from grader.marks.register import Register
+from grader.marks.second_look import Request
 
 MARKS, CHANGES = "marks.csv", "changes.csv"
 
@@ -41,6 +42,8 @@ class Facts:
     before: AssignmentMark | None = None
     unclear: str = ""  # a time that can't be read
     absence: str = ""  # what follows from it that nothing was handed in
+    sources: Mapping[str, str] = field(default_factory=dict)  # the text of each step
+    asked: Sequence[Request] = ()  # what the student wants to be looked at again
     changes: Sequence[MarkChange] = ()
 
 
@@ -65,7 +68,8 @@ class Ledger:
         return absence(term, assignment.name, student, register, datetime.now(term.local))
 
     def expect(
-        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = ""
+        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = "",
+        asked: Sequence[Request] = (),
     ) -> None:  # fmt: skip
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
         handed in. Earlier hand-ins of their own are added if the assignment says so."""
@@ -83,7 +87,8 @@ class Ledger:
         except moments.NoMoment:
             unclear = told
         before, changes = (earlier.mark, earlier.changes) if earlier else (None, [])
-        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, changes)
+        texts = {name: source for name, (_file, source) in handed_in.sources.items()}
+        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, asked, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
         """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
@@ -93,7 +98,7 @@ class Ledger:
             return None
         return self.marking.mark(
             graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
-            kit=self.kit, work=facts.work, absence=facts.absence,
+            kit=self.kit, work=facts.work, absence=facts.absence, sources=facts.sources, asked=facts.asked,
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:

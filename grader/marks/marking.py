@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from grader.base.paths import step_folder
 from grader.base.results import (
     AssignmentMark,
     Graded,
+    LineRemark,
     Report,
     StepMark,
     StepResult,
@@ -31,6 +33,7 @@ from grader.base.results import (
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone, called_as_in
+from grader.marks.second_look import Request
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
@@ -56,20 +59,22 @@ class Marking:
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
         late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None, absence: str = "",
+        sources: Mapping[str, str] = MappingProxyType({}), asked: Sequence[Request] = (),
     ) -> AssignmentMark:  # fmt: skip
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: if there is a deadline, the
-        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
+        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
+        `sources` are the texts of the steps, and `asked` is what the student wants to be looked at again.
         """
         steps = [
-            self._step(student, step, (work or {}).get(step.name, ""))
+            self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
             for step in report.steps if step.name in self.assignment.everything
         ]  # fmt: skip
         self._drop(steps)
         counted = [step for step in steps if not step.dropped]
-        electives, remarks = self.assignment.electives, self.remarks.get(student, ())
+        electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
         if student in self.times:
@@ -79,19 +84,27 @@ class Marking:
         days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
+        said, waiting = self._said(student, absence, asked)
         return AssignmentMark(
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
             earned=None if earned is None else _round(earned), out_of=_round(own + electives.count * electives.points),
-            remarks=[*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)],
-            requests=[remark.request for remark in remarks if remark.request and not remark.text],
+            remarks=said, requests=waiting, kit=kit, seed=report.seed, steps=steps,
             late=share, late_days=days, free_days=free, days_left=left,
             handed_in=_iso(handed_in), said_by=said_by if handed_in else "",
             until=_iso(deadline.until if deadline else None),
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
-            kit=kit, seed=report.seed, steps=steps,
         )  # fmt: skip
+
+    def _said(self, student: str, absence: str, asked: Sequence[Request]) -> tuple[list[str], list[str]]:
+        """What there is to say of all of it, and the requests for a second look that wait for an answer."""
+        remarks = self.remarks.get(student, ())
+        waiting = [request.said for request in asked if not request.is_answered(remarks)]
+        sentence = _("A second look was asked for: {request}")
+        said = [*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)]
+        said += [sentence.format(request=request) for request in waiting]
+        return said, [*(remark.request for remark in remarks if remark.request and not remark.text), *waiting]
 
     def worth(self, step: str, max_score: float) -> float:
         """The points that a step of `max_score` counts in this assignment."""
@@ -108,17 +121,18 @@ class Marking:
         for step in electives[self.assignment.electives.count :]:
             step.dropped = True
 
-    def _step(self, student: str, step: StepResult, work: str) -> StepMark:
+    def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
+        notes = [note for note in self.remarks.get(student, ()) if note.step == step.name]
         if decided:
             self.require_possible(decided, worth)
         return StepMark(
             step=step.name, worth=worth, graded=graded, points=decided.points if decided else graded,
             extra=step.name in self.assignment.extra, reason=decided.reason if decided else "", work=work,
             elective=step.name in self.assignment.electives.steps,
-            remark=" ".join(note.said for note in self.remarks.get(student, ()) if note.step == step.name),
+            remark=" ".join(note.said for note in notes if not note.line), lines=_of_lines(notes, source),
         )  # fmt: skip
 
     def require_possible(self, decided: Override, worth: float) -> None:
@@ -127,7 +141,7 @@ class Marking:
             sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
                 sentence.format(
-                    file=self.term.file.parent / sheets.OVERRIDES, line=decided.line, step=decided.step,
+                    file=self.term.file.parent / decided.table, line=decided.line, step=decided.step,
                     worth=f"{worth:g}", points=f"{decided.points:g}",
                 )
             )  # fmt: skip
@@ -164,13 +178,23 @@ def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
 def of(term: Term, name: str) -> Marking:
     """The marking of an assignment of the term, with the tables next to it, all of it checked. Raises BadTerm."""
     assignment = term.assignments[name]
-    marking = Marking(term, assignment, sheets.overrides(term, assignment), sheets.times(term, assignment),
-                      sheets.remarks(term, assignment))  # fmt: skip
+    overrides = sheets.decided_by_remark(term, assignment) | sheets.overrides(term, assignment)
+    marking = Marking(term, assignment, overrides, sheets.times(term, assignment), sheets.remarks(term, assignment))
     for decided in marking.overrides.values():
         points = [check.points for check in outline(check_file(step_folder(decided.step)))]
         if all(value is not None for value in points):
             marking.require_possible(decided, marking.worth(decided.step, sum(value or 0.0 for value in points)))
     return marking
+
+
+def _of_lines(notes: Iterable[Remark], source: str) -> list[LineRemark]:
+    """The remarks on single lines of a step, in order, each with the line as it was handed in."""
+    lines = source.splitlines()
+    placed = sorted((note for note in notes if note.line), key=lambda note: note.line)
+    return [
+        LineRemark(line=note.line, code=lines[note.line - 1] if note.line <= len(lines) else "", text=note.said)
+        for note in placed
+    ]
 
 
 def plain(name: str, steps: list[str]) -> Marking:
@@ -226,8 +250,8 @@ def why_no_mark(graded: Graded) -> str:
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
-    """The sentences about a mark besides its steps."""
-    lines = list(mark.remarks)
+    """What there is to say about a mark besides its steps."""
+    lines = [*mark.remarks, *(f"{step.step}: {decision(step)}" for step in mark.steps if step.reason)]
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
@@ -303,7 +327,9 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
         for check in step.checks
     ]
     note = " ".join(part for part in (step.note, decision(mark), mark.remark) if part)
-    return msgspec.structs.replace(step, score=mark.points, max_score=mark.worth, checks=checks, note=note)
+    return msgspec.structs.replace(
+        step, score=mark.points, max_score=mark.worth, checks=checks, note=note, remarks=mark.lines
+    )  # fmt: skip
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:

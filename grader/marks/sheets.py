@@ -19,7 +19,7 @@ from grader.marks.assignments import Assignment, BadTerm, Term, text_of
 
 OVERRIDES, HANDED_IN, REMARKS = TABLES = ("overrides.csv", "handed_in.csv", "remarks.csv")
 OVERRIDE_COLUMNS = ("assignment", "student", "step", "points", "reason")
-REMARK_COLUMNS = ("assignment", "student", "step", "remark", "request")
+REMARK_COLUMNS = ("assignment", "student", "step", "line", "remark", "request", "points")
 TIME_COLUMNS = ("assignment", "student", "time")
 MAX_SHEET = 4 << 20  # bytes
 
@@ -33,6 +33,7 @@ class Override:
     points: float
     reason: str
     line: int
+    table: str = OVERRIDES
 
 
 def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Override]:
@@ -51,24 +52,20 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
             continue
         if not row["reason"]:
             raise _bad(file, line, _("the reason is missing: it is what the student reads"))
-        try:
-            points = float(row["points"])
-        except ValueError:
-            points = -1.0
-        if not 0 <= points < 1e6:
-            raise _bad(file, line, _("“{text}” is not a number of points").format(text=row["points"]))
+        points = _points(file, line, row["points"])
         decisions[row["student"], step] = Override(row["student"], step, points, row["reason"], line)
     return decisions
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark on a step, or on the whole hand-in if `step` is empty; with the student's `request`, if there was
-    one."""
+    """What a person says of a step, of one `line` of it, or of all where `step` is empty; with the student's `request`,
+    if there was one."""
 
     step: str
     text: str
     request: str
+    line: int = 0
 
     @property
     def said(self) -> str:
@@ -79,20 +76,40 @@ class Remark:
 
 
 def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
-    """The remarks in `remarks.csv` on an assignment, by student, in order. Raises BadTerm."""
-    file, by_student = term.file.parent / REMARKS, dict[str, list[Remark]]()
-    for line, row in _rows(file, REMARK_COLUMNS, optional=("assignment", "step", "remark", "request")):
-        if not _is_about(file, line, row, term, assignment):
-            continue
-        text, request, step = (row.get(name, "") for name in ("remark", "request", "step"))
+    """What `remarks.csv` says in an assignment, by student, in order. Raises BadTerm."""
+    by_student = dict[str, list[Remark]]()
+    for file, line, row, step in _remark_rows(term, assignment):
+        text, request, place = (row.get(name, "") for name in ("remark", "request", "line"))
         if not text and not request:
             raise _bad(file, line, _("it has neither a remark nor a request"))
-        if step:
-            step = _step(file, line, step)
-            if step not in assignment.everything:
-                continue
-        by_student.setdefault(row["student"], []).append(Remark(step, text, request))
+        if place and (not step or not place.isdecimal() or not 0 < int(place) < 100_000):
+            raise _bad(file, line, _("“{text}” is not the number of a line of a step").format(text=place))
+        by_student.setdefault(row["student"], []).append(Remark(step, text, request, int(place or 0)))
     return by_student
+
+
+def decided_by_remark(term: Term, assignment: Assignment) -> dict[tuple[str, str], Override]:
+    """The points in `remarks.csv`: an answer to a request may be a new mark, with the remark as its reason. Raises
+    BadTerm."""
+    decisions = {}
+    for file, line, row, step in _remark_rows(term, assignment):
+        if not row.get("points"):
+            continue
+        if not step or not row.get("remark"):
+            raise _bad(file, line, _("points need a step, and a remark as their reason"))
+        points = _points(file, line, row["points"])
+        decisions[row["student"], step] = Override(row["student"], step, points, row["remark"], line, REMARKS)
+    return decisions
+
+
+def _remark_rows(term: Term, assignment: Assignment) -> Iterator[tuple[Path, int, dict[str, str], str]]:
+    """The rows of `remarks.csv` about an assignment: the file, the line, the row and its step."""
+    file = term.file.parent / REMARKS
+    for line, row in _rows(file, REMARK_COLUMNS, optional=[name for name in REMARK_COLUMNS if name != "student"]):
+        if _is_about(file, line, row, term, assignment):
+            step = _step(file, line, row["step"]) if row.get("step") else ""
+            if not step or step in assignment.everything:
+                yield file, line, row, step
 
 
 def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
@@ -106,6 +123,16 @@ def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
         except moments.NoMoment as wrong:
             raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     return handed_in
+
+
+def _points(file: Path, line: int, text: str) -> float:
+    try:
+        points = float(text)
+    except ValueError:
+        points = -1.0
+    if not 0 <= points < 1e6:
+        raise _bad(file, line, _("“{text}” is not a number of points").format(text=text))
+    return points
 
 
 def _step(file: Path, line: int, text: str) -> str:

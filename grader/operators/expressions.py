@@ -1,4 +1,4 @@
-"""What goes wrong in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
+"""Mistakes in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "term_doubled", node, f"({left} + ({right}) + ({right}))", {}
             yield "term_doubled", node, f"({left} + ({left}) + ({right}))", {}
         case ast.Sub():
+            for by in (1, -1) if not left.isdigit() and not right.isdigit() else ():
+                yield "difference_one_off", node, f"({left} - ({right}) + {by})", {}
             yield "term_left_out", node, f"({left})", {}
             yield "sign_turned", node, f"(({right}) - ({left}))", {}
             yield "sign_turned", node, f"({left} + ({right}))", {}

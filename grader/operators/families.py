@@ -11,7 +11,7 @@ from grader.base.language import N_
 
 
 class Family(NamedTuple):
-    """What is told of every mistake of a family; `what` has places for words."""
+    """The texts for every mistake of a family; `what` has placeholders for words."""
 
     what: str
     why: str
@@ -195,6 +195,10 @@ FAMILIES = {
     ),
     "one_side_only": Family(
         N_("In `{function}`, a window is limited on one side only."), N_("Both sides reach equally far."), INDICES
+    ),
+    "difference_one_off": Family(
+        N_("In `{function}`, a difference is one too large, or one too small."),
+        N_("Both ends, or neither of them, are counted."), INDICES,
     ),
     "counted_from_one": Family(
         N_("In `{function}`, positions are counted from 1."), N_("The first position is 0."), INDICES

@@ -1,7 +1,8 @@
-"""What a tape keeps of an answer of a misconception: enough to recognise it, not enough to reconstruct it."""
+"""Fingerprints of a misconception's answers, for tapes: enough to recognise an answer, not enough to reconstruct it."""
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -101,8 +102,7 @@ def clearly_apart(recorded: Fingerprint, exchange: Exchange, device: str) -> boo
     theirs = _student(exchange, exchange.outcome, device)
     if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
         return False
-    values = leaves(looked_at(exchange.call, exchange.outcome).value)
-    own = [tensor for tensor in map(numbers_of, values) if tensor is not None and tensor.is_floating_point()]
+    own = _floating(looked_at(exchange.call, exchange.outcome).value)
     each = zip(own, theirs.numbers, recorded.numbers, strict=False)  # without the gradients, which come behind
     return any(
         abs(one - other) > CLEARLY * max(mine[0], FLOOR)
@@ -160,9 +160,7 @@ def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = Fal
     compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
     home = f"{device}:0" if device != "cpu" else device
     described = _kinds(compared, home if follows(call, device) else "", loosely)
-    numbers = (numbers_of(leaf) for leaf in leaves(compared))
-    floating = [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
-    return _Described(_checksum(call, [*described, list(outcome.modified)]), floating)
+    return _Described(_checksum(call, [*described, list(outcome.modified)]), _floating(compared))
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
@@ -175,12 +173,23 @@ def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
                 return ["tensor", list(tensor.shape), str(tensor.dtype), "here" if device == home else device, exact]
             case np.ndarray():
                 return ["array", list(leaf.shape), str(leaf.dtype), _exact(as_tensor(leaf))]
+            case float() if math.isfinite(leaf):  # two ways to write a formula may differ in the last digit
+                return ["float"]
         return [type(leaf).__name__, repr(leaf)]
 
     return [
         folded(value, kind, lambda items: ["tuple", *items], lambda items: ["dict", *sorted(items)])
         for value in compared
     ]
+
+
+def _floating(value: Any) -> list[Tensor]:
+    """The floating tensors and arrays of a value, and its finite floats as tensors."""
+    each = (
+        torch.tensor(leaf, dtype=torch.float64) if isinstance(leaf, float) and math.isfinite(leaf) else numbers_of(leaf)
+        for leaf in leaves(value)
+    )
+    return [tensor for tensor in each if tensor is not None and tensor.is_floating_point()]
 
 
 def _checksum(call: Call, parts: Any) -> int:

@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
@@ -12,6 +13,8 @@ from grader.checks.catalogue import Misconception
 from grader.operators.changes import ORDER, ChangedText, changes
 from grader.operators.families import FAMILIES
 from grader.oracle.wrong_ways import Made, WrongWays
+
+OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps
 
 
 class Generated:
@@ -32,6 +35,17 @@ class Generated:
                 made += changes(helper, self._ways.definitions[helper], name)
         made.sort(key=lambda change: ORDER[change.family])
         return [self._misconception(name, number, change) for number, change in enumerate(made)]
+
+    def recorded(self) -> list[Misconception]:
+        """Those that a tape has room for: of each public name some, a few of each family."""
+        kept: list[Misconception] = []
+        for name in self._ways.definitions:
+            families: Counter[str] = Counter()
+            for wrong in self.of(name):
+                if families[wrong.called] < OF_A_FAMILY and families.total() < OF_A_NAME:
+                    kept.append(wrong)
+                    families[wrong.called] += 1
+        return kept
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
         family = FAMILIES[change.family]

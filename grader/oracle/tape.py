@@ -1,4 +1,4 @@
-"""A step's tape: recorded right answers and misconceptions, used where the solutions are absent.
+"""A step's tape: recorded right answers and misconceptions, used if the solutions are absent.
 
 A tape is one safetensors file. Its tensors are the right answers, deduplicated, concatenated by dtype and compressed;
 one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps fingerprints:
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,13 @@ from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
 from grader.oracle.fingerprints import Fingerprint, follows
-from grader.oracle.witness import USUAL, Answers, Asked, Question
+from grader.oracle.witness import USUAL, Asked, Question, Replies
 
 INDEX = "index"
 
 
 class KnownWay(msgspec.Struct, array_like=True):
-    """A misconception without its code."""
+    """A misconception without its code; `generated`: an operator made it."""
 
     name: str
     caught_by: str
@@ -47,6 +47,8 @@ class KnownWay(msgspec.Struct, array_like=True):
     why: str
     nudge: str
     form_of: str
+    words: dict[str, str] = {}
+    generated: bool = False
 
 
 class KnownPair(msgspec.Struct, array_like=True):
@@ -57,8 +59,8 @@ class KnownPair(msgspec.Struct, array_like=True):
     replaced: list[str]
 
 
-class Failed(msgspec.Struct, array_like=True):
-    """What a misconception answered in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+class KnownFailure(msgspec.Struct, array_like=True):
+    """A misconception's answers in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str
@@ -71,7 +73,7 @@ class Recording(msgspec.Struct, array_like=True):
 
     calls: list[str]
     answers: list[Outcome]
-    failed: dict[str, dict[int, Failed]]
+    failed: dict[str, dict[int, KnownFailure]]
 
 
 class Index(msgspec.Struct, array_like=True):
@@ -109,12 +111,12 @@ class Tape(Asked):
     @cached_property
     def misconceptions(self) -> list[Misconception]:
         """The step's misconceptions; what they replace is known by name only."""
-        return [
-            Misconception(
-                way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of
-            )
-            for way in self.index.known_ways
-        ]
+        return [_unwritten(way) for way in self.index.known_ways if not way.generated]
+
+    @cache  # noqa: B019  # a tape is kept as long as the process
+    def generated(self, name: str) -> list[Misconception]:
+        """The recorded mistakes that operators make in a public name."""
+        return [_unwritten(way) for way in self.index.known_ways if way.generated and name in way.replaced]
 
     @cached_property
     def pairs(self) -> list[Misconception]:
@@ -131,7 +133,7 @@ class Tape(Asked):
     # --- as an oracle ---
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of the check, whose calls are answered next."""
+        """The inputs of the check; its calls are answered next."""
         recording = self._recording(check, seed)
         self._answers = zip(recording.calls, recording.answers, strict=True)
         self._device = device
@@ -167,11 +169,18 @@ class Tape(Asked):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """See `Asked`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
         prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
-        return Answers(prints, True, failed.about, failed.size) if failed else None
+        return Replies(prints, True, failed.about, failed.size) if failed else None
+
+
+def _unwritten(way: KnownWay) -> Misconception:
+    return Misconception(
+        way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of,
+        words=way.words,
+    )  # fmt: skip
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:

@@ -19,7 +19,7 @@ from grader.calls.values import copied
 from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
-from grader.checks.trial import Trial
+from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
 from grader.oracle.fingerprints import Fingerprint, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
@@ -33,7 +33,7 @@ USUAL, OTHER_STREAM, ALONE = range(
 class Question:
     """One failing check under one seed, the student's answers in it, and the public names it called.
 
-    `refused` is the call whose answer failed it, where the check says so; else it was the last one. `blames`: the name
+    `refused` is the call whose answer failed it, if the check says so; else it was the last one. `blames`: the name
     that was wrong, where the answer of another shows it.
     """
 
@@ -46,6 +46,12 @@ class Question:
     blames: str = ""
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
+    @classmethod
+    def of(cls, check: Callable[..., None], seed: int, device: str, verdict: Verdict) -> Question:
+        """The question of a check that failed."""
+        failure = verdict.failure
+        return cls(check, seed, device, verdict.exchanges, verdict.called, failure.about, failure.blames)
+
     @property
     def name(self) -> str:
         """The name of the check."""
@@ -53,8 +59,9 @@ class Question:
 
     @property
     def about(self) -> str:
-        """The public name whose answer failed the check."""
-        return self.blames or name_refused(self.answers, self.refused)
+        """The public name with the answer that failed the check."""
+        last = self.refused or (self.answers[-1] if self.answers else None)
+        return self.blames or (last.name if last else "")
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
@@ -74,15 +81,10 @@ class Question:
         return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
 
 
-def name_refused(answers: Sequence[Exchange], refused: Exchange | None) -> str:
-    """The public name whose answer failed a check: of the call that was refused, or of the last one."""
-    return refused.name if refused else answers[-1].name if answers else ""
-
-
 @dataclass
-class Answers:
-    """What a misconception answered in a check: a fingerprint for each call, as far as it was asked. `refused` is None
-    where it was not asked to the end; `about`: the public name whose answer failed it; `size`: of the last one, where
+class Replies:
+    """A misconception's answers in a check: a fingerprint for each call, as far as it was asked. `refused` is None if
+    it was not asked to the end; `about`: the public name with the answer that failed it; `size`: of the last one, if
     the check measures it."""
 
     prints: list[Fingerprint] = field(default_factory=list)
@@ -91,7 +93,7 @@ class Answers:
     size: int = 0
 
     def matched_by(self, question: Question, wrong: Misconception) -> int:
-        """How many of these answers are the student's, counted from the first."""
+        """The number of these answers that are the student's, counted from the first."""
         count = len(self.prints)
         return next((n for n in range(count) if not question.agrees(self.prints[n], n, wrong)), count)
 
@@ -102,7 +104,7 @@ class Answers:
 
 
 class Asked(Protocol):
-    """Where the answers of misconceptions come from."""
+    """The source of misconceptions' answers."""
 
     @property
     def checks(self) -> Sequence[str]:
@@ -110,7 +112,7 @@ class Asked(Protocol):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """Its answers under the seed and on the device of the question: to the end, or until they differ from those of
         `until`. None if it passes the check, or has no such form."""
 
@@ -144,7 +146,7 @@ class Witness:
                 return True
         return False
 
-    def _further(self, wrong: Misconception, question: Question, usual: Answers | None, parted: int) -> Sequence[int]:
+    def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
         """The other forms that may answer like the student after the usual one has parted from them."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
@@ -202,8 +204,8 @@ class Witness:
         answers = self._usual(wrong, question)
         return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
-    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Answers:
-        return self.asked.answers(wrong, question.name, question, until=until) or Answers()
+    def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Replies:
+        return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
 class AskedHere(Asked):
@@ -211,7 +213,7 @@ class AskedHere(Asked):
     the same one's next save, gets the same calls as long as the seed stays the same.
 
     `backend` is asked for a misconception in a file whose other names use what it replaces, and for one (True) whose
-    other names do not, or None where there are no such names. `touched` gives the names that use what is replaced.
+    other names do not, or None if there are no such names. `touched` gives the names that use what is replaced.
     """
 
     def __init__(
@@ -223,7 +225,7 @@ class AskedHere(Asked):
     ) -> None:
         self._backend, self._reference, self._touched = backend, reference, touched
         self._checks = {check.__name__: check for check in checks}
-        self._known: dict[tuple[str, str, int, str, int], Answers] = {}
+        self._known: dict[tuple[str, str, int, str, int], Replies] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
 
     @property
@@ -233,12 +235,12 @@ class AskedHere(Asked):
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
-    ) -> Answers | None:
+    ) -> Replies | None:
         """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
-        known = self._known.setdefault(key, Answers())
+        known = self._known.setdefault(key, Replies())
         # A prefix that the student shares may go on.
         if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
             backend = self._backend(wrong, form == ALONE)
@@ -246,12 +248,12 @@ class AskedHere(Asked):
                 return None
             asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
-            known = self._known[key] = Answers(asked.prints)
+            known = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
                 known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
-                known.about = verdict.blames or name_refused(verdict.exchanges, verdict.about)
+                known.about = verdict.blamed
         return known
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:

@@ -26,7 +26,7 @@ from grader.course import formulas, lab_log, lessons, steps, tracks
 from grader.oracle import pictures
 from grader.oracle.live import Solution, solutions
 from grader.publish import mistakes_page
-from grader.report import lesson_page, mathml
+from grader.report import lesson_page
 from grader.report.page import TEMPLATES as PICTURES
 from grader.report.pictures import Picture
 
@@ -148,7 +148,7 @@ def _breaking(text: str) -> str:
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pages.drawn.get(folder, {})
-    text = mathml.set_in(formulas.as_latex(lab_log.CONDITION.sub("", lessons.plain(lesson))))
+    text = lesson_page.with_formulas(formulas.as_latex(lab_log.CONDITION.sub("", lessons.plain(lesson))))
     text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), text)
     return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
 
@@ -161,8 +161,9 @@ def _with_folded_hints(text: str) -> str:
     heading = lessons.HINTS_HEADING.search(text)
     assert heading is not None
     hints = [" ".join(hint.split()) for hint in lessons.NUMBERED.split(after[0])[1:]]
+    title = _("Hint {number} of {total}")
     folded = (
-        f'??? note "{_("Hint {number} of {total}").format(number=number, total=len(hints))}"\n\n    {hint}\n'
+        f'??? note "{title.format(number=number, total=len(hints))}"\n\n    {hint}\n'
         for number, hint in enumerate(hints, 1)
     )
     return "\n".join([before.rstrip() + f"\n\n{heading[0]}\n", *folded])
@@ -192,7 +193,7 @@ def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
     if run.is_file():
         shutil.copy2(run, pages.folder / "labs" / f"run-{name}.html")
         with (pages.folder / page).open("a", encoding="utf-8") as file:
-            file.write(f"\n\n[{_('The page of a run')}](run-{name}.html)\n")
+            file.write("\n\n[" + _("The page of a run") + f"](run-{name}.html)\n")
     heading = (pages.folder / page).read_text(encoding="utf-8").partition("\n")[0]
     return heading.removeprefix("# "), page
 

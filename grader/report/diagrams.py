@@ -33,10 +33,10 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
     zero = left + (40 if low < 0 else 0) + room * -low / (high - low)
     inside = [svg.title(title), *(svg.legend(picture.names, 30, filled=True) if several else [])]
     told, y = [], float(top)
-    for place, label in enumerate(picture.labels):
+    for index, label in enumerate(picture.labels):
         inside.append(svg.right(left - 6, y + len(series) * BAR / 2 + 4, svg.titled(label)))
         for number, line in enumerate(series):
-            value = line[place]
+            value = line[index]
             inside += _bar(zero, y, value, room / (high - low), number, picture.missing)
             told.append(f"{svg.titled(label)} {picture.missing if value is None else _written(value)}")
             y += BAR
@@ -68,7 +68,7 @@ def _bar(zero: float, y: float, value: float | bool | None, scale: float, series
 def weighted_sum(picture: WeightedSum) -> list[Markup]:
     """A panel each."""
     scale = scale_of([list(map(list, picture.values)), list(map(list, picture.results))])
-    return [_sum(picture, place, scale) for place in range(len(picture.panels))]
+    return [_sum(picture, index, scale) for index in range(len(picture.panels))]
 
 
 def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
@@ -94,8 +94,8 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
     made = []
-    for place, value in enumerate(values):
-        level, at = scale.shade(value), x + CELL * place
+    for index, value in enumerate(values):
+        level, at = scale.shade(value), x + CELL * index
         style = f' style="{fill(level)}" stroke="currentColor" stroke-opacity=".3" shape-rendering="crispEdges"'
         made.append(svg.box(at, y, CELL, CELL, style))
         shown = f' style="fill:{ink(level)}" font-size="11"'

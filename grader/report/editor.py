@@ -8,11 +8,13 @@ from pathlib import Path
 
 from grader.base.results import OBEYED, CheckResult, Report, StepResult
 from grader.base.syntax import parsed
+from grader.report.reasons import raised_at
 from grader.report.terminal import failing_checks
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
-    """One line for each step that fails: where its function or class starts, and what the first failing check says.
+    """One line for each step that fails: where its code raised, else where its function or class starts, and what the
+    first failing check says.
 
     A step that is not written yet has none: it is not a mistake.
     """
@@ -20,7 +22,8 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
         if step.status in ("fail", "timeout"):
             check = next(iter(failing_checks(step)), None)
             file = folder / f"{step.name}.py"
-            yield f"{file}:{line_of(file, check.about if check else '')}: error: {_message(step, check)}"
+            line = check and raised_at(check) or line_of(file, check.about if check else "")
+            yield f"{file}:{line}: error: {_message(step, check)}"
 
 
 def line_of(file: Path, name: str) -> int:

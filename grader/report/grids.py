@@ -49,7 +49,7 @@ def panels(
     `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
     here."""
     scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
-    return [_panel(picture, place, scale, explained, first + place) for place in range(len(picture.panels))]
+    return [_panel(picture, index, scale, explained, first + index) for index in range(len(picture.panels))]
 
 
 def _scale_bar(scale: Scale, x: float, y: float) -> Markup:

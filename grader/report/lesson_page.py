@@ -1,4 +1,4 @@
-"""A lesson in a page or in a notebook's cell: its Markdown, with the pictures drawn."""
+"""A lesson in a page or in a notebook's cell: its Markdown, with the pictures drawn and the formulas set as MathML."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
-from grader.report import diagrams, grids, mathml, sums
+from grader.report import diagrams, grids, sums
 from grader.report.page import environment, formatted
 from grader.report.pictures import Bars, Matrices, Picture, Sheet, Slider, Still, Stream, WeightedSum, drawn
 from grader.report.svg import on_white
 
 PLACE = re.compile(r"^!\[(?P<caption>[^\]\n]++)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
+
+FORMULA = re.compile(r"^\$\$ ([^\n]+) \$\$$", re.MULTILINE)  # a paragraph of its own
+
+LETTER = re.compile(r'<mi mathvariant="normal">(\w)</mi>')
+LETTERS = re.compile(rf"(?:{LETTER.pattern}){{2,}}")  # a name in upright letters, which is read as one word
 
 # A picture in characters right above the place of a drawn one.
 IN_CHARACTERS = re.compile(r"^```\n(?:(?!```).*\n)*```\n\s*\Z", re.MULTILINE)
@@ -79,10 +85,10 @@ def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[lis
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
     explained = sums.explain([matrix for panels in matrices for _title, matrix in panels]) if with_sums else []
     made, first = [], 0
-    for place, still in enumerate(stills):
-        among = [frame[place] for frame in picture.frames if place < len(frame)] if isinstance(picture, Slider) else []
+    for index, still in enumerate(stills):
+        among = [frame[index] for frame in picture.frames if index < len(frame)] if isinstance(picture, Slider) else []
         made.append(_still(still, [other for other in among if isinstance(other, Matrices)], explained, first))
-        first += len(matrices[place])
+        first += len(matrices[index])
     return made
 
 
@@ -124,6 +130,32 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
 
 def _part(text: str) -> Markup:
     """Text between two pictures: what in it is too wide scrolls by itself."""
-    parts = mathml.FORMULA.split(text)  # text, formula, text, …
-    shown = [mathml.block(part) if number % 2 else formatted(part) for number, part in enumerate(parts)]
+    parts = FORMULA.split(text)  # text, formula, text, …
+    shown = [formula(part) if number % 2 else formatted(part) for number, part in enumerate(parts)]
     return Markup('<div class="part">\n{}</div>').format(Markup("\n").join(shown))
+
+
+# --- formulas ---
+
+
+def formula(latex: str) -> Markup:
+    """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter."""
+    try:
+        made = _converted(latex)
+    except ModuleNotFoundError:
+        return Markup("<pre><code>{}</code></pre>").format(latex)
+    return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), made)
+
+
+@cache
+def _converted(latex: str) -> Markup:
+    from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
+
+    known = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
+    made = converter.convert(known, display="block").replace("\\_", "_").replace("\n", " ")
+    return Markup(LETTERS.sub(lambda match: f"<mi>{''.join(LETTER.findall(match[0]))}</mi>", made))
+
+
+def with_formulas(text: str) -> str:
+    """Markdown in which each formula is HTML."""
+    return FORMULA.sub(lambda match: str(formula(match[1])), text)

@@ -119,7 +119,9 @@ class StepView:
     @property
     def detailed(self) -> bool:
         """Whether the page shows the step in detail, below the table."""
-        return self.result.status not in ("pass", "todo") or bool(self.result.output or self.result.note)
+        return self.result.status not in ("pass", "todo") or bool(
+            self.result.output or self.result.note or self.result.remarks
+        )  # fmt: skip
 
 
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
@@ -192,7 +194,7 @@ def _filled(
         else _("To repeat these draws: python -m grader grade --seed {seed}", seed=report.seed),
         facts=_facts(report, of_class),
         tracks=reports.several_tracks(report),
-        notes=report.notes, unread=reports.unread(report),
+        notes=report.notes, apart=reports.apart(report), ask=report.ask, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
         steps=steps, next_hints=given.get(to_do, []),
         part=100 * reports.share(report),
@@ -270,10 +272,10 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
     """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
     says nothing about where a wrong number comes from."""
     made: list[list[Markup]] = []
-    for place, matrix in enumerate((parting.expected, parting.got)):
+    for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
         made.append([
-            svg.cell_button(column * side, row * side, side, (place, row, column), how(row, column))
+            svg.cell_button(column * side, row * side, side, (index, row, column), how(row, column))
             for row in range(len(matrix)) for column in range(len(matrix[0]))
         ] if how else [])  # fmt: skip
     return made

@@ -255,7 +255,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
     ]
     labelled: list[Point] = []
     for number, points in enumerate(sets):
-        for place, (u, v) in enumerate(points):
+        for index, (u, v) in enumerate(points):
             end = middle[0] + REACH * u / longest, middle[1] - REACH * v / longest
             inside.append(svg.line([middle, end], number, ' stroke-linecap="round"'))
             inside.append(_tip(end, number))
@@ -264,7 +264,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
             if all(math.dist(label, other) > CLOSEST for other in labelled):
                 labelled.append(label)
                 inside.append(
-                    svg.text(*label, picture.labels[place], f' style="fill:{svg.colour(number)}" font-size="11"')
+                    svg.text(*label, picture.labels[index], f' style="fill:{svg.colour(number)}" font-size="11"')
                 )
     return svg.svg(SIDE, top + SIDE, title, inside)
 

@@ -38,7 +38,7 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[E
     """How each panel's cells arise from the other panels and from the `operands`, which are not drawn; None if they
     don't."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
-    return [_of(place, every) for place in range(len(panels))]
+    return [_of(index, every) for index in range(len(panels))]
 
 
 def in_call(call: str) -> list[Matrix]:

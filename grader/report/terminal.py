@@ -17,15 +17,17 @@ from grader.base.language import gettext as _
 from grader.base.results import (
     OBEYED,
     CheckResult,
+    LineRemark,
     Parting,
     Report,
     Status,
     StepResult,
     TrackResult,
     failed_steps,
+    failing_in_order,
     is_open,
-    precedence,
 )  # fmt: skip
+from grader.report import reasons
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^([^\S\n]*+)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
@@ -192,6 +194,15 @@ def several_tracks(report: Report) -> list[TrackResult]:
     return report.tracks if len(report.tracks) > 1 else []
 
 
+def apart(report: Report) -> str:
+    """Why the points of the steps do not add up to the total; empty where they do, and while the mark is open."""
+    steps = sum(step.score for step in report.steps if step.score is not None)
+    if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
+        return ""
+    sentence = _("The steps add up to {steps}, and {score} count: “About this mark” says why.")
+    return sentence.format(steps=number(steps), score=number(report.score))
+
+
 def share(report: Report) -> float:
     """The part of the points that were earned, for a bar; 0 while the mark is open."""
     return (report.score or 0.0) / report.max_score if report.max_score and not why_open(report) else 0.0
@@ -222,20 +233,20 @@ def detail(step: StepResult) -> RenderableType:
         if BY_HAND in check.name and not check.unwritten and not step.stuck:
             sentence = _("The lesson works such a case by hand: make lesson STEP={number}")
             shown.append(Padding(Text(sentence.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
-        others = sum(not other.unwritten for other in failing if other is not check)
-        if others:
-            sentence = (
-                _("1 more check of this step fails.")
-                if others == 1
-                else _("{count} more checks of this step fail.", count=others)
-            )
-            shown.append(Padding(Text(sentence, "dim"), (0, 0, 0, 2)))
+        others = [other for other in failing if other is not check and not other.unwritten]
+        alike = sum(reasons.same(check, other) for other in others)
+        told = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
+            len(others) > alike
+        )
+        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in told]
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
     if step.message and not check:
         shown.append(Padding(Text(plain(step.message)), (0, 0, 0, 2)))
     if step.note:
         shown.append(Padding(Text(plain(step.note)), (0, 0, 0, 2)))
+    for remark in step.remarks:
+        shown.append(Padding(Text(plain(line_said(remark))), (0, 0, 0, 2)))
     if step.output:
         lines = quoted(step.output).rstrip().splitlines()
         printed = "\n".join([*lines[:OUTPUT_LINES], *(["…"] if len(lines) > OUTPUT_LINES else [])])
@@ -243,11 +254,16 @@ def detail(step: StepResult) -> RenderableType:
     return Group(*shown)
 
 
+def line_said(remark: LineRemark) -> str:
+    """A remark on one line of code, with the line."""
+    return _("line {line}: `{code}`: {text}", line=remark.line, code=remark.code.strip(), text=remark.text)
+
+
 def failing_checks(step: StepResult) -> list[CheckResult]:
     """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
     means all of them."""
     if not step.stuck:
-        return sorted((check for check in step.checks if check.status != "pass"), key=precedence)
+        return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)
     first = min(step.checks, key=lambda check: len(check.message))
     title = _("The file can't be run.")

@@ -41,7 +41,7 @@ def load_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
-    from grader.calls import devices  # it needs torch
+    from grader.calls import devices, private_torch  # they need torch
 
     devices.compute_exactly()
     for codec in CODECS:
@@ -50,7 +50,7 @@ def load_torch() -> None:
         importlib.import_module("resource")
     torch.compile = _uncompiled
     torch.use_deterministic_algorithms = _deterministic
-    torch.utils.data.DataLoader._get_iterator = _in_this_process  # type: ignore[method-assign,assignment]
+    private_torch.load_in_this_process()
     without_fusers()
     no_compiler.install()
     meta_below_python()
@@ -168,23 +168,15 @@ def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
 
 
 def _uncompiled(model: Any = None, **options: object) -> Any:
-    """`torch.compile` where no compiler can be started, as in a sandbox: returns its argument unchanged."""
+    """`torch.compile` if no compiler can be started, as in a sandbox: returns its argument unchanged."""
     return (lambda function: function) if model is None else model
 
 
 def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
     """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
-    import torch
+    from grader.calls import private_torch
 
-    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
-
-
-def _in_this_process(loader: Any) -> Any:
-    """The batches of a data loader, loaded in this process: its workers can't be started in a sandbox."""
-    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
-
-    loader.num_workers, loader.timeout = 0, 0
-    return _SingleProcessDataLoaderIter(loader)
+    private_torch.set_deterministic(mode, warn_only=warn_only)
 
 
 def meta_below_python() -> None:
@@ -194,32 +186,29 @@ def meta_below_python() -> None:
     keeps its decomposition, but for those that every Transformer runs: they get one of ours.
     """
     import torch
-    from torch import _meta_registrations as registered
-    from torch._decomp import global_decomposition_table
 
-    from grader.calls import reads
+    from grader.calls import private_torch, reads
 
-    registered._meta_lib_dont_use_me_use_register_meta._destroy()
-    library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
+    library, in_python = private_torch.meta_anew()
     for kind in ("meta", "post_autograd", "pre_autograd"):
-        for op, function in global_decomposition_table[kind].items():
-            if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten" and not _has_meta(op):
+        for op, function in in_python[kind].items():
+            if isinstance(op, private_torch.OpOverload) and op.namespace == "aten" and not _has_meta(op):
                 with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
                     library.impl(op, function)
-    library.impl(torch.ops.aten._local_scalar_dense.default, reads.item_on_meta)
+    library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
     library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
     library.impl(torch.ops.aten.relu.default, _relu_on_meta)
     library.impl(torch.ops.aten.native_layer_norm.default, _layer_norm_on_meta)
 
 
-def _has_meta(op: torch._ops.OpOverload) -> bool:
-    import torch
+def _has_meta(op: Any) -> bool:
+    from grader.calls import private_torch
 
     name = op.name().removeprefix("aten::").partition(".")[0]
     if name in NOT_BELOW_PYTHON or name in OURS_ON_META:
         return name in OURS_ON_META
     keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
-    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
+    return any(private_torch.has_kernel(op.name(), key) for key in keys)
 
 
 def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
@@ -233,9 +222,11 @@ def _layer_norm_on_meta(
 ) -> tuple[torch.Tensor, ...]:
     import torch
 
+    from grader.calls import private_torch
+
     shape = torch.Size(normalized_shape)
     if any(given is not None and given.shape[-len(shape) :] != shape for given in (x, weight, bias)):
-        return torch._refs.native_layer_norm(x, shape, weight, bias, eps)  # which says what does not fit
+        return private_torch.layer_norm_by_reference(x, shape, weight, bias, eps)  # which says what does not fit
     normed = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
     return normed, mean, torch.empty_like(mean)

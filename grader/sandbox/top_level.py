@@ -41,12 +41,12 @@ class TopLevel:
         self.failed: list[Failed] = []
 
     def run(self, source: str, filename: str, names: dict[str, Any]) -> None:
-        """Runs a file in a namespace. Raises what compiling raises where it is no Python."""
+        """Runs a file in a namespace. Raises what compiling raises if it is no Python."""
         body: list[ast.stmt] | None = None
         try:
             code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError:
-            body = ast.parse(source, filename).body  # raises where it is no Python at all
+            body = ast.parse(source, filename).body  # raises if it is no Python at all
             code, body = self._compiled(body, filename, _future(body))
         while True:
             try:
@@ -56,7 +56,7 @@ class TopLevel:
             except BaseException as error:  # a learner's line may raise anything
                 line = _line_in(error, code)
                 body = ast.parse(source, filename).body if body is None else body
-                failed = next((place for place, each in enumerate(body) if _first(each) <= line <= _last(each)), None)
+                failed = next((index for index, each in enumerate(body) if _first(each) <= line <= _last(each)), None)
                 parts = list(_one_by_one(body[failed])) if failed is not None else []
                 if len(parts) < 2:
                     self._note(error, filename, line, body[failed] if failed is not None else None)
@@ -134,7 +134,7 @@ def _future(body: Sequence[ast.stmt]) -> int:
 
 
 def _line_in(error: BaseException, code: types.CodeType) -> int:
-    """The line of the code at which an error passed it; 0 where its traceback does not say."""
+    """The line of the code at which an error passed it; 0 if its traceback does not say."""
     trace: types.TracebackType | None = TRACEBACK.__get__(error)
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
@@ -15,9 +15,9 @@ from grader.base.language import gettext as _
 from grader.base.results import CheckResult, StepResult, leading
 from grader.base.syntax import parsed
 from grader.report import page as report_page
-from grader.report import sums
+from grader.report import reasons, sums
 from grader.report import terminal as reports
-from grader.report.page import Block, CheckView
+from grader.report.page import Block, CheckView, StepView
 from grader.web import editor
 from grader.web.server import TEMPLATES
 
@@ -57,7 +57,7 @@ def html(
         **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
-        lead=lead, others=_others(result, check) if result and check else 0,
+        lead=lead, **_others(view, check),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[Code
     """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
     blamed = check.about if check and check.status in ("fail", "timeout") else ""
     if check and not fault:
-        fault = _raised_at(check)
+        fault = reasons.raised_at(check)
     first, body, last = _definition(source, blamed) if blamed or fault else _to_write(source)
     return [
         CodeLine(number, text, first <= number <= last, number == fault, number == body)
@@ -126,8 +126,18 @@ def highlighted(source: str) -> list[Markup]:
     return lines[:-1] if lines and not lines[-1] else lines
 
 
-def _others(result: StepResult, check: CheckResult) -> int:
-    return sum(other.status != "pass" and not other.unwritten for other in result.checks if other is not check)
+def _others(view: StepView | None, check: CheckResult | None) -> dict[str, Any]:
+    """The other failing checks: those that fail for the same reason, which is told once, and the rest."""
+    failing = view.failing[1:] if view and check else []
+    alike = [other for other in failing if check and reasons.same(check, other.result)]
+    rest = [other for other in failing if other not in alike]
+    count = sum(not other.result.unwritten for other in rest)
+    return {
+        "alike": alike,
+        "rest": rest,
+        "others": count,
+        "for_the_same_reason": reasons.more(len(alike), alike=True),
+    }
 
 
 def _definition(source: str, name: str) -> tuple[int, int, int]:
@@ -148,18 +158,6 @@ def _to_write(source: str) -> tuple[int, int, int]:
     lines = enumerate(source.splitlines(), 1)
     number = next((number for number, text in lines if text.strip() == "raise NotImplementedError"), 0)
     return number, number, number or -1
-
-
-def _raised_at(check: CheckResult) -> int:
-    """The line that the check's message names; 0 if it names none."""
-    for sentence in (
-        _("at line {line} of {file}, in {function}: {source}"), _("at line {line} of {file}: {source}"),
-        _("the code was at line {line} of {file}, in {function}"),
-    ):  # fmt: skip
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence)).replace("(?P<line>.+)", r"(?P<line>\d+)")
-        if found := re.search(pattern, check.message):
-            return int(found["line"])
-    return 0
 
 
 def _calm_line(calm: str, source: str) -> int:

@@ -31,8 +31,8 @@ def influence(layer: Callable[[Tensor], Tensor], words: list[str]) -> Tensor:
     x = vectors(words)
     before = layer(x[None])[0]
     changes = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         other = x.clone()
-        other[place] = vectors([word + "?"])[0]
+        other[index] = vectors([word + "?"])[0]
         changes.append((layer(other[None])[0] - before).norm(dim=-1))
     return torch.stack(changes, dim=1)

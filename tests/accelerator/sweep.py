@@ -22,7 +22,7 @@ TRACED, RESET_PEAK = tracemalloc.get_traced_memory, tracemalloc.reset_peak  # ou
 LOOSE = torch._C._set_cudnn_allow_tf32, torch._C._set_cublas_allow_tf32  # before our own processes take them away
 
 from grader.calls import devices, modes  # noqa: E402
-from grader.calls.memory import PeakMemory  # noqa: E402
+from grader.calls.modes import PeakMemory  # noqa: E402
 from grader.checks.backends import LocalBackend  # noqa: E402
 from grader.checks.trial import Verdict, run_check  # noqa: E402
 from grader.course import choice  # noqa: E402

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from itertools import chain
@@ -154,3 +155,15 @@ def test_a_file_is_written_whole_or_not_at_all(
         next(translations.update())
     assert catalogue.read_bytes() == (language.CATALOGUES / "ko.po").read_bytes()
     assert list(tmp_path.iterdir()) == [catalogue]
+
+
+def test_no_sentence_is_inside_another_string() -> None:
+    """Babel finds none within an f-string: unless it stands elsewhere too, it would stay English."""
+    known, hidden = language.catalogue(language.CATALOGUES / "ko.po"), []
+    for path in sorted((ROOT / "grader").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for one in ast.walk(node) if isinstance(node, ast.JoinedStr) else ():
+                match one:
+                    case ast.Call(func=ast.Name(id="_"), args=[ast.Constant(value=str() as said), *_rest]):
+                        hidden += [f"{path.name}: {said}"] if said not in known else []
+    assert hidden == []

@@ -17,7 +17,7 @@ from grader.base.errors import CheckFailed
 from grader.calls import codec
 from grader.calls.call import Call, Outcome
 from grader.calls.framing import PREFIX, frame_sizes
-from grader.calls.memory import PeakMemory
+from grader.calls.modes import PeakMemory
 from grader.calls.responder import Responder
 from grader.calls.values import MAX_BITS, Opaque, Placed, leaves, mapped, mapped_by_path
 from grader.checks.assertions import Draw, Implementation, agree, exactly, points, unmodified

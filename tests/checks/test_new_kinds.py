@@ -198,9 +198,7 @@ def diagnosed(step: Solution, witness: Witness, said: dict[str, Verdict], seed: 
     """What the failing checks are put down to."""
     checks = {check.name: check.function for check in step.checks}
     questions = [
-        Question(checks[name], seed, "cpu", verdict.exchanges, verdict.called, verdict.about)
-        for name, verdict in said.items()
-        if verdict.status == "fail"
+        Question.of(checks[name], seed, "cpu", verdict) for name, verdict in said.items() if verdict.status == "fail"
     ]
     found = Diagnostician(step.misconceptions, witness, []).diagnose(questions, lambda question, further: None)
     return {name: [wrong.name for wrong in group] for name, group in found.items()}
@@ -235,4 +233,4 @@ def test_wrong_answers_are_refused_and_named(step: Solution, tape: Tape, name: s
     finally:
         student.close()
     if name == "a_tensor":
-        assert said[check].off_limits == "softmax" and "torch" in said[check].message
+        assert said[check].failure.off_limits == "softmax" and "torch" in said[check].message

@@ -56,7 +56,16 @@ def hand_in(folder: Path, text: str) -> None:
 
 def asked(submissions: Path, out: Path, **changed: object) -> Request:
     """A class of one step."""
-    plain = Request(submissions=submissions, out=out, steps=[STEP], device="cpu", seed=None, limits=Limits(), jobs=2)
+    plain = Request(
+        submissions=submissions,
+        out=out,
+        steps=[STEP],
+        device="cpu",
+        also=one_round.ASKED_FOR,
+        seed=None,
+        limits=Limits(),
+        jobs=2,
+    )
     return dataclasses.replace(plain, **changed)  # type: ignore[arg-type]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from grader.base import layouts
 from grader.base.downloads import people
+from grader.base.paths import ROOT
 from grader.classes import class_list, unpack
 from grader.marks.register import Enrolled, Register
 from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture
@@ -276,7 +279,7 @@ def test_a_roster_calls_people_and_names_who_is_missing(tmp_path: Path) -> None:
     repositories(tmp_path / "in")
     entries = [Enrolled(WHOLE[name], (name, f"{name}@uni.edu"), section="A") for name in list(PEOPLE)[:19]]
     register = Register({entry.name: entry for entry in [*entries, Enrolled("Zoe", section="B")]})
-    done = run(asked(tmp_path / "in", tmp_path / "out", register=register))
+    done = run(asked(tmp_path / "in", tmp_path / "out", register=register, also=("junit",)))
     names = {one.student for one in done.standings}
     assert names == {entry.name for entry in entries} | {"Zoe", "homework1-tove"}
     found = {one.student: one for one in done.standings}
@@ -285,3 +288,42 @@ def test_a_roster_calls_people_and_names_who_is_missing(tmp_path: Path) -> None:
     for table, column in (("class.csv", "student"), ("marks.csv", "student"), ("canvas.csv", "Student")):
         assert {row[column] for row in rows(tmp_path / "out" / table)} - {"    Points Possible"} == names, table
     assert os.listdir(tmp_path / "out" / "junit")
+
+
+# --- what is installed for it ---
+
+ALONE = """
+import sys
+for name in ("nbgrader", "jupyterlab", "notebook", "nbconvert", "jupyter_server"):
+    sys.modules[name] = None
+from grader.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_release_needs_no_jupyterlab(tmp_path: Path) -> None:
+    """Nor nbgrader: it writes notebooks, and those who go on with nbgrader add it."""
+    told = [sys.executable, "-c", ALONE, "release", "--step", "1", "--folder", str(tmp_path / "course")]
+    done = subprocess.run(told, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "course" / "source").rglob("*.ipynb"))
+
+
+def test_a_fresh_clone_reads_every_download() -> None:
+    """What reads Gradescope's export is among what `make class` installs, and nothing of a server."""
+    pins = (ROOT / "requirements" / "class.lock").read_text(encoding="utf-8").lower()
+    assert "pyyaml==" in pins and "nbformat==" in pins and "jupyterlab" not in pins and "nbgrader" not in pins
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in ("class", "similar", "feedback", "release"):
+        assert f"\n{name}: .venv/ready-class ##>" in makefile, name
+
+
+def test_a_split_cell_says_every_step_it_was_graded_as(tmp_path: Path) -> None:
+    """In the table of files; and no step outside of the assignment, which it isn't graded as."""
+    both = notebook(RIGHT[1], RIGHT[2], RIGHT[4], marked=1)
+    put(tmp_path / "in" / "ada" / "attention.ipynb", both)
+    run(asked(tmp_path / "in", tmp_path / "out"))
+    (row,) = rows(tmp_path / "out" / "files.csv")
+    assert row["what became of it"] == (
+        f"graded as {NAMES[1]}, {NAMES[2]}; {NAMES[4]}: not part of this assignment"
+    )  # fmt: skip

@@ -69,7 +69,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr(class_run.Ledger, "expect", expect)
         request = Request(
             submissions=folder / "in", out=folder / "out", steps=[NAMES[1], NAMES[2]], device="cpu", seed=3,
-            limits=Limits(), assignment="week1", marking=marked,
+            limits=Limits(), assignment="week1", marking=marked, also=one_round.ASKED_FOR,
         )  # fmt: skip
         done = class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
     assert [one.score for one in done.standings] == [None] * 4

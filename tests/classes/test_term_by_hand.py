@@ -4,6 +4,7 @@ hand beside it."""
 from __future__ import annotations
 
 import csv
+import re
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from grader.base import language
 from grader.classes import class_run, results
 from grader.classes import pool as pools
 from grader.classes.one_round import load
-from grader.feedback import table
+from grader.feedback import history, table
 from grader.marks import absence, marking, register
 from grader.marks.assignments import BadTerm, read
 from tests.cheap import NAMES, RIGHT, AtOnce, asked, cheaply, rows, run  # noqa: F401  # a fixture
@@ -177,6 +178,32 @@ def test_both_sections_are_in_every_table(played: SimpleNamespace) -> None:
     assert all(name in page for name in BY_HAND)
     assert load(out, "Ada").report is not None  # type: ignore[union-attr]
     assert set(results.read(out).sources()) >= {"Ada", "Jun"}
+
+
+def test_a_page_of_each_student_over_the_term(played: SimpleNamespace) -> None:
+    """Every assignment with its points, times and rules, as the table of the term has it; and what has changed."""
+    people = register.read(played.folder)
+    found = results.marks_of(played.folder / "class", played.term, people)
+    each = results.of_each(played.folder / "class", played.term, people)
+    pages = {row.student: history.html(played.term, row, each.get(row.student, {}))
+             for row in table.term_rows(played.term, found, people)}  # fmt: skip
+    assert set(pages) == set(BY_HAND)
+    assert "18 / 20" in pages["Bo"] and "2024-09-16 00:00 UTC" in pages["Bo"] and "91.25" in pages["Bo"]
+    assert "half of it is by hand" in pages["Bo"] and "../week1/pages/Bo.html" in pages["Bo"]
+    assert "Excused (jury duty)." in pages["Dora"] and pages["Ivo"].count("has passed: 0 points.") == 3
+
+
+def test_the_class_page_says_what_this_run_has_changed(played: SimpleNamespace) -> None:
+    """And its table can be narrowed to a section, to open, late and changed ones, without a script."""
+    out = played.folder / "class" / "week1"
+    page = (out / "index.html").read_text(encoding="utf-8")
+    for kind, count in (("all", 11), ("open", 1), ("late", 2), ("section-0", 5), ("section-1", 6)):
+        label = re.search(rf'<label for="show-{kind}">[^<]*\((\d+)\)', page)
+        assert label and int(label[1]) == count, kind
+    assert "<script" not in page and page.count('class="section-0"') + page.count('section-0"><th') >= 5
+    changed = page.partition('id="changed"')[2].partition("</section>")[0]
+    assert "5 of 11 students" in changed  # the second section is new, and the first one is where it was
+    assert ">Ada<" not in changed and ">Jun<" in changed
 
 
 def test_a_student_reads_the_rule(played: SimpleNamespace) -> None:

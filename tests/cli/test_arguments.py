@@ -152,6 +152,7 @@ def started(*_arguments, **_options):
     os._exit(0)
 os.posix_spawn = started
 sys.argv = ["grader", "grade", "--step", "1-3"]
+__file__ = {str(ROOT / "grader" / "__main__.py")!r}
 {MAIN}
 """
     assert run("-c", looked).stdout.decode() == "[]\n"
@@ -223,4 +224,4 @@ def test_a_python_without_the_packages_hands_over(tmp_path: Path) -> None:
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho handed "$@"\n')
     python.chmod(0o755)
-    assert run(*bare, folder=tmp_path).stdout == b"handed -m grader hint 4\n"
+    assert run(*bare, folder=tmp_path).stdout == b"handed -P -m grader hint 4\n"

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -71,6 +72,11 @@ def standings(*students: str) -> list[Standing]:
     return [standing(graded(student)) for student in students]
 
 
+def written(name: str, of: Sequence[Standing], column: str = "") -> str:
+    """The text of one table of a class."""
+    return exports.written(name, exports.WholeClass(of, STEPS, canvas_column=column))
+
+
 def table(text: str) -> list[dict[str, str]]:
     """The rows of a table."""
     return list(csv.DictReader(io.StringIO(text, newline="")))
@@ -82,8 +88,9 @@ def table(text: str) -> list[dict[str, str]]:
 def test_the_table_of_a_class() -> None:
     """One row a student, the points of each step, what was recognised; who was not graded has no score."""
     rows = table(
-        exports.class_csv(
-            [standing(graded("김민서")), standing(graded("b", HALF)), standing(graded("c", None, "it broke"))], STEPS
+        written(
+            "class.csv",
+            [standing(graded("김민서")), standing(graded("b", HALF)), standing(graded("c", None, "it broke"))],
         )
     )
     assert rows[0]["student"] == "김민서" and rows[0]["score"] == "4" and rows[0]["max_score"] == "4"
@@ -112,8 +119,8 @@ def test_no_cell_is_a_formula(name: str) -> None:
     """A student's name, and a reason, are text in every table."""
     one = [standing(graded(name)), standing(graded(name, None, name))]
     begins = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20")
-    canvas = exports.canvas_csv(one, name, 4.0)
-    for text in (exports.class_csv(one, STEPS), canvas, exports.moodle_csv(one)):
+    canvas = written("canvas.csv", one, name)
+    for text in (written("class.csv", one), canvas, written("moodle.csv", one)):
         for row in csv.reader(io.StringIO(text, newline="")):
             odd = [cell for cell in row if cell[:1] in begins]
             assert not odd or text is canvas and {name} == set(odd) and re.fullmatch(r"[+-]\d", name)
@@ -122,27 +129,27 @@ def test_no_cell_is_a_formula(name: str) -> None:
 def test_a_login_that_looks_like_a_sum_is_what_canvas_knows() -> None:
     """It computes something and calls nothing; what could call something is quoted there too."""
     logins = {"-2+3": "-2+3", "+82-10": "+82-10", "=1+1": "'=1+1", "@SUM(1)": "'@SUM(1)", "-1|x": "'-1|x"}
-    rows = list(csv.reader(io.StringIO(exports.canvas_csv([standing(graded(name)) for name in logins], "a", 4.0))))
+    rows = list(csv.reader(io.StringIO(written("canvas.csv", [standing(graded(name)) for name in logins], "a"))))
     assert [row[3] for row in rows[2:]] == list(logins.values())
 
 
 def test_no_cell_is_obeyed_by_a_terminal() -> None:
     """A reason may quote what was handed in: a command in a cell of a notebook, say."""
     one = [standing(graded("Ann", None, "line 1: `!ls \x1b[2J\x9b31m\u202e`"))]
-    for text in (exports.class_csv(one, STEPS), exports.moodle_csv(one)):
+    for text in (written("class.csv", one), written("moodle.csv", one)):
         assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", text)
 
 
 def test_ordinary_names_are_left_as_they_are() -> None:
     """Commas, quotes and Hangul come back as they went in."""
     names = ["Kim, Minseo", 'the "best"', "김 민서", "a-b=c", "<b>"]
-    assert [row["student"] for row in table(exports.class_csv(standings(*names), STEPS))] == names
+    assert [row["student"] for row in table(written("class.csv", standings(*names)))] == names
 
 
 def test_canvas_has_its_columns() -> None:
     """Its five columns, the assignment, the line of points possible; an empty score where there is none."""
-    rows = list(csv.reader(io.StringIO(exports.canvas_csv(
-        [standing(graded("ada")), standing(graded("bob", None, "x"))], "attention (123)", 4.0
+    rows = list(csv.reader(io.StringIO(written(
+        "canvas.csv", [standing(graded("ada")), standing(graded("bob", None, "x"))], "attention (123)"
     ))))  # fmt: skip
     assert rows[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "attention (123)"]
     assert rows[1] == ["    Points Possible", "", "", "", "", "4"]
@@ -153,9 +160,9 @@ def test_moodle_has_its_columns() -> None:
     """The worksheet's, in the language of the course; Moodle's names give the participant's number."""
     kim, *others = standings("Kim Minseo", "ada@example.org", "bob")
     kim = dataclasses.replace(kim, moodle_id="4711")
-    rows = table(exports.moodle_csv([kim, *others]))
+    rows = table(written("moodle.csv", [kim, *others]))
     with language.use("ko"):  # as `assign.php` and `importgradeslib.php` of Moodle's own have it
-        (korean,) = table(exports.moodle_csv([kim]))
+        (korean,) = table(written("moodle.csv", [kim]))
     assert {"식별자", "성적", "마지막 수정됨(성적)"} <= set(korean) and korean["식별자"] == "참가자4711"
     assert list(rows[0])[:5] == ["Identifier", "Full name", "Email address", "Grade", "Maximum Grade"]
     assert {"Identifier", "Grade", "Last modified (grade)"} <= set(rows[0])  # without these Moodle refuses the file
@@ -171,7 +178,7 @@ def test_a_file_that_could_not_be_used_is_told_of() -> None:
         msgspec.structs.replace(step(name, check("fail", 0.0), status="fail"), message=reason) for name in STEPS
     ]
     one = standing(graded("ada", report(*unusable)))
-    (row,) = table(exports.class_csv([one], STEPS))
+    (row,) = table(written("class.csv", [one]))
     assert (row["status"], row["score"], row["error"]) == ("graded", "0", reason)
     assert not any(step.unexplained for step in one.steps)
 
@@ -357,9 +364,9 @@ def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
     assert {"step01_scores", "step02_softmax"} <= found[0].submission.sources.keys()
     assert "work.zip" in found[3].problem
     kim = standing(Graded(student="kimminseo", file="kimminseo", key="", report=FULL, canvas_id="1235", late=True))
-    row = table(exports.canvas_csv([kim, standing(graded("ada"))], "attention", 4))[1:]
+    row = table(written("canvas.csv", [kim, standing(graded("ada"))], "attention"))[1:]
     assert [(one["ID"], one["SIS Login ID"]) for one in row] == [("1235", ""), ("", "ada")]
-    assert table(exports.class_csv([kim], STEPS))[0]["late"] == "late"
+    assert table(written("class.csv", [kim]))[0]["late"] == "late"
 
 
 def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) -> None:
@@ -389,7 +396,7 @@ def test_a_flat_download_of_moodle(tmp_path: Path) -> None:
     ada, kim = roster.students(tmp_path, names, "attention")
     assert {"step01_scores", "step02_softmax"} <= kim.submission.sources.keys() and not ada.problem + ada.canvas_id
     one = Graded(student=ada.name, file=ada.file, key="", report=FULL, moodle_id=ada.moodle_id)
-    rows = table(exports.moodle_csv([standing(one)]))
+    rows = table(written("moodle.csv", [standing(one)]))
     assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 12", "Ada Lovelace")
 
 

@@ -332,11 +332,13 @@ def test_a_judge_holds_no_pytest() -> None:
     """Checks are functions that it calls; plug-ins that happen to be installed have no say in a mark."""
     code = """
 import socket, sys, threading
+from grader.base.limits import Limits
 from grader.judge import process as judge
-from grader.judge.messages import Event, Ready
+from grader.judge.messages import Event, GradeRequest, Unmet
 
 def look():
-    assert isinstance(channel.receive(Event), Ready)
+    channel.send(GradeRequest({}, {}, [], "no-device", 1, "en", Limits()))
+    assert isinstance(channel.receive(Event), Unmet)  # it has loaded all that it needs
     print([name for name in ("pytest", "_pytest", "xdist") if name in sys.modules])
     channel.close()
 

@@ -514,9 +514,8 @@ def mask_figures(masked: float, bare: float, writing: float) -> lab.Results:
 def test_a_prediction_is_answered_from_the_figures(prediction: str, said: str) -> None:
     """Right or not, and the figures that say so."""
     outcome = judged_run("mask", prediction, mask_figures(2.0, 0.4, 4.0))
-    found = judged.of_run(outcome)
-    assert judged.answered(outcome, found) == [said, "In training, at step 100: 2.00 with the mask, 0.40 without."]
-    assert judged.to_see(outcome, found)[1] == ""
+    assert outcome.answered() == [said, "In training, at step 100: 2.00 with the mask, 0.40 without."]
+    assert outcome.to_see()[1] == ""
     page = lab_page.html(outcome)
     assert said in page
     assert "far below" in page
@@ -525,11 +524,10 @@ def test_a_prediction_is_answered_from_the_figures(prediction: str, said: str) -
 def test_a_text_does_not_contradict_its_figures() -> None:
     """A run that was too short says so, with a command that is long enough, and nothing that it did not measure."""
     outcome = judged_run("mask", "2", mask_figures(1.22, 1.41, 2.5))
-    found = judged.of_run(outcome)
-    assert judged.answered(outcome, found) == [
+    assert outcome.answered() == [
         "This run does not tell which answer is right. Long enough: make lab NAME=mask SECONDS=150"
     ]
-    text, more = judged.to_see(outcome, found)
+    text, more = outcome.to_see()
     assert "far below" not in text
     assert "both losses of a model are nearly the same" in text
     assert more.endswith("A longer run: make lab NAME=mask SECONDS=150")
@@ -549,8 +547,8 @@ def test_a_tenth_of_the_time_is_never_wrong(name: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert RIGHT.keys() == LABS.keys()
     outcome = lab.run(LABS[name], bench(name, 0.1 * LABS[name].module.SECONDS))
-    assert judged.of_run(outcome).answer in (0, RIGHT[name])
-    assert len(judged.answered(outcome, judged.of_run(outcome))) in (1, 2)
+    assert outcome.judged.answer in (0, RIGHT[name])
+    assert len(outcome.answered()) in (1, 2)
 
 
 @pytest.mark.parametrize("name", LABS)

@@ -166,7 +166,7 @@ class Screens:
         text = self.run("tracks")
         points = next(line for line in text.splitlines() if line.startswith("core: "))
         following = re.search(r"^next is (\w+)", text, re.MULTILINE)
-        passed = dict(re.findall(r"^(\w+) .* (\d+ of \d+|not started)\s*$", text, re.MULTILINE))
+        passed = dict(re.findall(r"^(\w+)  .*\n +steps [-, \d]+ · (\d+ of \d+|not started)", text, re.MULTILINE))
         return {"points": points, "next": following and following[1], "passed": passed}
 
     def grade(self) -> dict[str, object]:

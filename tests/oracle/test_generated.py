@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from grader.author import recorder
 from grader.base import language
 from grader.judge.grader import Grader
 from grader.oracle.live import solutions
+from grader.oracle.tape import Tape
+from grader.oracle.witness import Witness
 from tests.clinic import Clinic
 from tests.oracle.test_untrue_names import graded, named, told
 
@@ -37,6 +42,25 @@ def test_a_factor_of_the_scores_is_said(grader: Grader) -> None:
     step = graded(grader, 3, ("/ math.sqrt(d)", "/ math.sqrt(d) / 2"))
     assert named(step) == {"scores_scaled"}
     assert "the scores are 1/2 times what they should be" in told(step).message
+
+
+def test_a_tape_names_it_too(tmp_path: Path) -> None:
+    """And keeps none that answers like a mistake of the catalogue."""
+    step = next(step for step in solutions() if step.name == "step01_scores")
+    assert step.wrong_ways is not None
+    file = tmp_path / "tape"
+    file.write_bytes(recorder.record(step, (3,)))
+    tape = Tape(file)
+    assert not {way.form_of for way in tape.generated("scaled_scores")} & {
+        "division_left_out",
+        "multiplied_not_divided",
+    }
+    text = step.wrong_ways.definitions["scaled_scores"].replace("math.sqrt(d)", "math.sqrt(d) / 2")
+    made = step.wrong_ways.run(text, "a student's")
+    found = Clinic(step, Witness(tape)).diagnosis({"scaled_scores": made["scaled_scores"]}, 3, generated=True)
+    assert {(wrong.called, wrong.words["factor"]) for group in found.values() for wrong in group} == {
+        ("scores_scaled", "1/2")
+    }
 
 
 def test_it_is_said_in_korean(grader: Grader) -> None:

@@ -204,7 +204,8 @@ def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel.instructors_bundle(tmp_path / "bundle.zip")) as archive:
         names = {name.partition("/")[2] for name in archive.namelist()}
     assert {"Makefile", "solutions/core/step01_scores/reference.py", "docs/instructor.md"} <= names
-    assert not [name for name in names if name.startswith((".venv", "dist", ".kit"))]
+    generated = [name for name in names if name.startswith((".venv", "dist", ".kit"))]
+    assert all(name.startswith("dist/tapes/") for name in generated)  # a release brings them ready
 
 
 @pytest.mark.thorough

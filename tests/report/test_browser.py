@@ -24,7 +24,7 @@ from grader.report import page
 from tests.browser import CONTRAST
 from tests.feedback.test_class_page import DROPOUT, MASK, step, student
 
-nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed: make release installs it")
+nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed: make nbgrader installs it")
 v4 = pytest.importorskip("nbformat.v4")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

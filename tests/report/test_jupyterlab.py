@@ -24,7 +24,7 @@ import pytest
 from tests.report.test_browser import BROWSER, CONTRAST, verdict
 from tests.whole import WHOLE
 
-pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: make release installs it")
+pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: make nbgrader installs it")
 websocket = pytest.importorskip("websocket")
 v4 = pytest.importorskip("nbformat.v4")
 nbformat = pytest.importorskip("nbformat")

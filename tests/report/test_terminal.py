@@ -12,7 +12,7 @@ from rich.table import Table
 from grader.base import language
 from grader.base.results import CheckResult, Parting, Report, StepResult
 from grader.report import console as screen  # corrects rich
-from grader.report import terminal
+from grader.report import reasons, terminal
 
 
 def drawn(spoken: str, *, colour: bool = False) -> str:
@@ -140,3 +140,28 @@ def test_hangul_that_fills_a_line_keeps_its_end() -> None:
         lines = shown.export_text().splitlines()
         assert " ".join(" ".join(line.split()) for line in lines) == words
         assert all(cell_len(line) <= width for line in lines)
+
+
+def test_one_reason_is_said_once() -> None:
+    """Checks that fail at the same line, or for the same mistake in one name, are counted apart from the others."""
+
+    def check(name: str, message: str, **more: str) -> CheckResult:
+        return CheckResult(
+            name=name, title=name, device="cpu", status="fail", points=0.0, max_points=1.0, message=message, **more
+        )
+
+    at = "at line 7 of ex/step01_scores.py, in f: return kye"
+    checks = [
+        check("first", f"called    f(1)\nf raised NameError\n{at}"), check("second", f"called    g(2)\ng raised\n{at}"),
+        check("third", f"h raised\n{at}"), check("other", "expected  1\ngot       2"),
+    ]  # fmt: skip
+    step = StepResult(
+        name="step01_scores", title="T", status="fail", score=0.0, max_score=4.0, seconds=0.0, checks=checks
+    )
+    text = terminal.as_text(step)
+    assert "2 more checks fail for the same reason." in text
+    assert "1 more check of this step fails." in text
+    mistaken = [check("a", "x", misconception="m", refused="f"), check("b", "y", misconception="m", refused="f")]
+    assert reasons.same(*mistaken)
+    assert not reasons.same(mistaken[0], check("c", "y", misconception="m", refused="g"))
+    assert not reasons.same(check("d", "x"), check("e", "x"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import save_file
 
 from grader.base import language
 from grader.cli import main as command_line
@@ -282,6 +283,38 @@ def test_gpt2_that_is_none(tiny_gpt2: Path) -> None:
     (tiny_gpt2 / gpt2.WEIGHTS).write_bytes(b"nothing")
     with pytest.raises(command_line.BadInput, match="does not hold GPT-2"):
         run("gpt2", "--folder", str(tiny_gpt2))
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n", "only a pointer of Git LFS"),
+        (b"\n<!DOCTYPE html>\n<html></html>", "is a web page"),
+        ((500).to_bytes(8, "little") + b'{"wte.weight":{"dtype":"F32"', "is cut off"),
+    ],
+)
+def test_what_is_there_in_place_of_weights_is_said(data: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / gpt2.WEIGHTS).write_bytes(data)
+    with pytest.raises(ValueError, match=says):
+        gpt2.read_weights(tmp_path)
+
+
+def test_another_model_is_no_gpt2(tmp_path: Path) -> None:
+    """With an output layer of its own, or another activation, it would write nonsense."""
+    weights = {"wte.weight": torch.ones(3, 2), "lm_head.weight": torch.ones(3, 2)}
+    save_file(weights, tmp_path / gpt2.WEIGHTS)
+    assert list(gpt2.read_weights(tmp_path)) == ["wte.weight"]
+    save_file(weights | {"lm_head.weight": torch.zeros(3, 2)}, tmp_path / gpt2.WEIGHTS)
+    with pytest.raises(ValueError, match="weights of its own"):
+        gpt2.read_weights(tmp_path)
+    sizes = {"vocab_size": 3, "n_positions": 4, "n_layer": 1, "n_head": 1, "n_embd": 2}
+    for activation, known in (("gelu_new", True), ("relu", False)):
+        (tmp_path / gpt2.SIZES).write_text(json.dumps(sizes | {"activation_function": activation}))
+        if known:
+            assert gpt2.read_sizes(tmp_path) == (3, 4, 1, 1, 2)
+        else:
+            with pytest.raises(ValueError, match="its activation is relu"):
+                gpt2.read_sizes(tmp_path)
 
 
 def test_tokens_are_bytes(tiny_gpt2: Path) -> None:

@@ -88,5 +88,5 @@ def test_a_fault_of_a_training_step_spares_the_optimizer() -> None:
     found = verdicts(step, {"train_step": too_fast})
     refused = {name: verdict for name, verdict in found.items() if verdict.status != "pass"}
     assert refused and refused.keys().isdisjoint({"test_optimizer", "test_evaluate"})
-    blamed = {verdict.blames or (verdict.about or verdict.exchanges[-1]).name for verdict in refused.values()}
+    blamed = {verdict.blamed for verdict in refused.values()}
     assert blamed == {"train_step"}

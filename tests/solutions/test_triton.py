@@ -99,7 +99,8 @@ def test_its_points_count_nowhere() -> None:
     assert json.loads(said)["steps"][1]["score"] is None
     one = standing(Graded(student="ann", file="ann", key="k", report=report))
     assert (one.score, one.max_score, one.error) == (8.0, 8.0, "")
-    (header, row) = csv.reader(io.StringIO(exports.class_csv([one], [step.name for step in report.steps])))
+    whole = exports.WholeClass([one], [step.name for step in report.steps])
+    (header, row) = csv.reader(io.StringIO(exports.written("class.csv", whole)))
     assert dict(zip(header, row, strict=True))[STEP.name] == "–"
     assert dict(zip(header, row, strict=True))["max_score"] == "8"
     assert gradebook.mark(report.steps[1]).share is None

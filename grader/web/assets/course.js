@@ -13,7 +13,7 @@ let place = null; // what is open: update(state) shows what has changed, lab(eve
 export const steps = () => state.tracks.flatMap((track) => track.steps);
 
 // The step to do next, as the session says it; after a step that passes, what comes after that one.
-export function nextStep(after = null) {
+function nextStep(after = null) {
   const one = steps().find((step) => step.name === after);
   const name = one?.status === "pass" ? one.next : state.next;
   return steps().find((step) => step.name === name) ?? null;
@@ -29,7 +29,7 @@ function named() {
 }
 
 function made(kind, name) {
-  if (kind === "step") return new StepPlace(name, columns, go);
+  if (kind === "step") return new StepPlace(name, columns, go, nextStep);
   if (kind === "lab") return new LabPlace(name, columns);
   const root = el("div", { id: "explore" });
   middle.replaceChildren(root);

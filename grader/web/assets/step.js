@@ -1,13 +1,12 @@
 // A step: its lesson with hints in the middle, its verdict on the right, and after green what was built and what comes next.
 import { el, get, html, icon, post, t, unseen } from "./kit.js";
 import { effort, short } from "./map.js";
-import { nextStep } from "./course.js";
 
 export class StepPlace {
   kind = "step";
 
-  constructor(name, { middle, right }, go) {
-    Object.assign(this, { name, middle, right, go, version: -1, saved: null, noted: null, said: "", graded: null });
+  constructor(name, { middle, right }, go, nextAfter) {
+    Object.assign(this, { name, middle, right, go, nextAfter, version: -1, saved: null, noted: null, said: "", graded: null });
     this.lesson = el("article", { class: "lesson" }, el("p", { class: "small" }, t("Loading …")));
     this.hints = el("section", { class: "hints" });
     this.solution = el("section", { class: "solution" });
@@ -126,7 +125,7 @@ export class StepPlace {
 
   async green(state, step) {
     const track = state.tracks.find((one) => one.steps.includes(step));
-    const next = nextStep(this.name);
+    const next = this.nextAfter(this.name);
     const labs = track.labs.filter((lab) => lab.needs === this.name);
     this.verdict.querySelector("#onward").replaceChildren(...[
       next ? el("a", { href: `/step/${next.number}`, class: "primary" }, t("Next: {step}", { step: `${next.number} ${short(next.title)}` }), icon("onward"))

@@ -324,8 +324,8 @@ class Watched:
         """Notes the weights of each layer, and the stream after it at the last place."""
         with self.changing(model, view), ExitStack() as hooks:
             blocks = _blocks(model)
-            for place, block in enumerate(blocks, 1):
-                note = partial(self._note_stream, place / len(blocks))
+            for index, block in enumerate(blocks, 1):
+                note = partial(self._note_stream, index / len(blocks))
                 hooks.callback(block.register_forward_hook(note, with_kwargs=True).remove)
                 if not _is_replaced(view):
                     attn, seen = block.get_submodule("attn"), {}

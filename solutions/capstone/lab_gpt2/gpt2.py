@@ -28,6 +28,7 @@ from ..lab_common import programs
 from ..lab_writing import generate
 
 NAMES = ("models--openai-community--gpt2", "models--gpt2")
+ACTIVATION = "gelu_new"  # the tanh form
 WEIGHTS, SIZES, TOKENS = "model.safetensors", "config.json", "vocab.json"
 FILES = f"{WEIGHTS} {SIZES} {TOKENS}"
 # Hugging Face keeps these four as (in, out), GPT-2's own layout; nn.Linear wants (out, in).
@@ -36,10 +37,10 @@ NOT_PARAMETERS = re.compile(r"\battn\.(bias|masked_bias)$|^lm_head\.weight$")  #
 PROMPT = "Attention is"
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """The command. Raises Stop."""
     say = screens.console()
-    folder = found(given.folder)
+    folder = found(args.folder)
     if folder is None:
         say.print(how_to_get(), soft_wrap=True)
         return 2
@@ -48,21 +49,21 @@ def run(given: argparse.Namespace) -> int:
     except (OSError, KeyError, ValueError, TypeError) as error:
         sentence = _("{folder} does not hold GPT-2 ({reason}). Type: make gpt2 FOLDER=OTHER")
         raise parts.Stop(sentence.format(folder=folder, reason=f"{type(error).__name__}: {error}")) from None
-    gpt = lab_command.gathered(programs.GPT_NEEDS, given)["step12_gpt"]
+    gpt = lab_command.gathered(programs.GPT_NEEDS, args)["step12_gpt"]
     say.print(visible(gpt.said), style="dim")
-    with parts.blamed_on(given.submission):
+    with parts.blamed_on(args.submission):
         model = gpt.GPT(*sizes)
         load(model, tensors)
         say.print(_("{count:,} parameters from {folder}").format(
             count=sum(parameter.numel() for parameter in model.parameters()), folder=folder
         ), soft_wrap=True)  # fmt: skip
-        text = lab_command.text_of(given.text) or PROMPT
+        text = lab_command.text_of(args.text) or PROMPT
         ids = encoding.encode(text, disallowed_special=())
         if not ids:
             raise parts.Stop(_("The text is empty. Type: make gpt2 TEXT='{words}'").format(words=PROMPT))
         say.print()
         say.print(visible(text), style="bold", end="")
-        tokens = generate.drawn(gpt, model.to(given.device), ids, given)
+        tokens = generate.drawn(gpt, model.to(args.device), ids, args)
         for added in generate.spelled(encoding.decode, ids, tokens):
             say.print(visible(added), end="", soft_wrap=True)
     say.print()
@@ -106,23 +107,44 @@ def how_to_get() -> str:
 def read_sizes(folder: Path) -> tuple[int, int, int, int, int]:
     """Vocabulary, block size, layers, heads, width. Raises OSError, KeyError, ValueError."""
     sizes: dict[str, Any] = json.loads((folder / SIZES).read_text(encoding="utf-8"))
+    if (activation := sizes.get("activation_function", ACTIVATION)) != ACTIVATION:
+        raise ValueError(_("its activation is {activation}, and GPT-2's is {own}").format(
+            activation=activation, own=ACTIVATION
+        ))  # fmt: skip
     vocab_size, block_size = int(sizes["vocab_size"]), int(sizes["n_positions"])
     return vocab_size, block_size, int(sizes["n_layer"]), int(sizes["n_head"]), int(sizes["n_embd"])
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The parameters by the names of step 12's GPT. Raises OSError, ValueError."""
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
+    head: Tensor | None = None
     try:
         with safe_open(folder / WEIGHTS, "pt") as file:
             for name in file.keys():  # noqa: SIM118  # it is no dictionary
                 own = name.removeprefix("transformer.")
+                head = file.get_tensor(name) if own == "lm_head.weight" else head
                 if not NOT_PARAMETERS.search(own):
                     tensor = file.get_tensor(name)
                     tensors[own] = tensor.T if TURNED.search(own) else tensor
     except Exception as error:  # safetensors' own error, which derives from Exception alone
-        raise ValueError(str(error)) from None
+        raise ValueError(_not_weights(folder / WEIGHTS) or str(error)) from None
+    if head is not None and "wte.weight" in tensors and not torch.equal(head, tensors["wte.weight"]):
+        raise ValueError(_("its output layer, lm_head, has weights of its own, and GPT-2's are those of wte"))
     return tensors
+
+
+def _not_weights(file: Path) -> str:
+    """What a file holds that is no file of weights; empty if it can't be told. Raises OSError."""
+    with file.open("rb") as opened:
+        start = opened.read(200)
+    if start.startswith(b"version https://git-lfs"):
+        return _("{file} is only a pointer of Git LFS: type git lfs pull where it is from", file=file.name)
+    if start.lstrip()[:15].lower().startswith((b"<!doctype", b"<html")):
+        return _("{file} is a web page, and not the file itself: download it again", file=file.name)
+    if start[8:9] == b"{":  # the header, behind its length
+        return _("{file} is cut off: download it again", file=file.name)
+    return ""
 
 
 def load(model: nn.Module, tensors: dict[str, Tensor]) -> None:

@@ -189,7 +189,7 @@ def tables(trained: Training) -> list[Table]:
     """What it wrote, and when."""
     samples = [(str(step), text) for step, text in trained.run.progress.samples]
     if len(samples) > 6:  # the first and the last, and some between
-        samples = [samples[round(place * (len(samples) - 1) / 5)] for place in range(6)]
+        samples = [samples[round(index * (len(samples) - 1) / 5)] for index in range(6)]
     return [Table(_("What it writes"), (_("step"), _("text")), samples)] if samples else []
 
 
@@ -286,15 +286,15 @@ def _screen(trained: Training, console: Console) -> Iterator[Any]:
 # --- the command ---
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """The command. Raises Stop."""
     say = screens.console()
     lab_command.require_matplotlib()
-    gathered = lab_command.gathered(NEEDS, given)
+    gathered = lab_command.gathered(NEEDS, args)
     for part in gathered.values():
         say.print(visible(part.said))
-    with parts.blamed_on(given.submission):
-        trained = _begun(given, gathered)
+    with parts.blamed_on(args.submission):
+        trained = _begun(args, gathered)
         say.print(
             _(
                 "{count:,} tokens of {kinds} kinds, {parameters:,} parameters. A bigram model reaches {bigram:.2f}."
@@ -305,19 +305,19 @@ def run(given: argparse.Namespace) -> int:
                 parameters=sum(parameter.numel() for parameter in trained.run.model.parameters()),
             )  # fmt: skip
         )
-        ended = train(trained, given.seconds or SECONDS, given.steps, Console())
+        ended = train(trained, args.seconds or SECONDS, args.steps, Console())
     return _told(say, trained, ended)
 
 
-def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Training:
+def _begun(args: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Training:
     """A new run, or the one that the checkpoint holds."""
-    checkpoint, spoken = given.out / programs.CHECKPOINT.name, language.current()
-    asked = None if given.text is None else _whole(given.text)
-    if not given.resume:
-        trained = _new(given, gathered, asked, spoken)
+    checkpoint, spoken = args.out / programs.CHECKPOINT.name, language.current()
+    asked = None if args.text is None else _whole(args.text)
+    if not args.resume:
+        trained = _new(args, gathered, asked, spoken)
         _keep(checkpoint)
         return trained
-    if given.start or given.bytes:
+    if args.start or args.bytes:
         raise parts.Stop(_("The checkpoint has its own weights and tokens. Type: make train RESUME=1"))
     try:
         kept = training.read(checkpoint)[1]
@@ -325,7 +325,7 @@ def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Tr
         shape = training.Shape(**kept["shape"])
         asked, spoken = asked or kept.get("text"), kept.get("language", spoken)
         text = _text(asked, spoken)
-        trained = prepare(words, text, gathered, given.out, kept["seed"], given.device, shape, asked, spoken)
+        trained = prepare(words, text, gathered, args.out, kept["seed"], args.device, shape, asked, spoken)
         trained.run.resume(checkpoint)
     except FileNotFoundError:
         raise parts.Stop(_("There is no checkpoint {file}. Type: make train").format(file=checkpoint)) from None
@@ -335,23 +335,23 @@ def _begun(given: argparse.Namespace, gathered: dict[str, parts.StepCode]) -> Tr
     return trained
 
 
-def _new(given: argparse.Namespace, gathered: dict[str, parts.StepCode], asked: str | None, spoken: str) -> Training:
+def _new(args: argparse.Namespace, gathered: dict[str, parts.StepCode], asked: str | None, spoken: str) -> Training:
     """A run at its first step: from drawn weights, or from those of the checkpoint that comes with the kit. Raises
     Stop."""
     text, is_code = _text(asked, spoken), asked == source.TEXT
-    if given.start:
-        return _from_kit(given, gathered, text, asked, spoken)
-    learn = pieces.learn_bytes if given.bytes else pieces.learn
+    if args.start:
+        return _from_kit(args, gathered, text, asked, spoken)
+    learn = pieces.learn_bytes if args.bytes else pieces.learn
     words = learn(text, source.MERGES) if is_code else learn(text)
     shape = source.shape(len(words.tokens)) if is_code else None
-    return prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+    return prepare(words, text, gathered, args.out, args.seed, args.device, shape, asked, spoken)
 
 
 def _from_kit(
-    given: argparse.Namespace, gathered: dict[str, parts.StepCode], text: str, asked: str | None, spoken: str
+    args: argparse.Namespace, gathered: dict[str, parts.StepCode], text: str, asked: str | None, spoken: str
 ) -> Training:
     """A run that starts from the kit's weights, with their tokens and sizes. Raises Stop."""
-    if given.bytes or asked == source.TEXT:
+    if args.bytes or asked == source.TEXT:
         raise parts.Stop(_("The kit's weights have tokens of their own, of stories. Type: make train FROM=kit"))
     tensors, kept = training.read(programs.shipped(programs.language_of(text, spoken)))
     words = pieces.read(kept)
@@ -359,7 +359,7 @@ def _from_kit(
         sentence = _("Left out, as the kit's model has no token for them: {characters}")
         screens.console().print(sentence.format(characters=visible(" ".join(unknown[:MOST_UNKNOWN]))))
     shape = training.Shape(**kept["shape"] | {"learning_rate": GENTLE})
-    trained = prepare(words, text, gathered, given.out, given.seed, given.device, shape, asked, spoken)
+    trained = prepare(words, text, gathered, args.out, args.seed, args.device, shape, asked, spoken)
     training.load_parameters(trained.run.model, tensors)
     return trained
 

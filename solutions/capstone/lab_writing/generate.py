@@ -27,21 +27,21 @@ PROMPTS = {
 }
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """The command. Raises Stop."""
     say = screens.console()
-    text = lab_command.text_of(given.text) or ""
-    file, tensors, kept = _checkpoint(given.checkpoint, text)
+    text = lab_command.text_of(args.text) or ""
+    file, tensors, kept = _checkpoint(args.checkpoint, text)
     words, shape = pieces.read(kept), training.Shape(**kept["shape"])
     say.print(said_of(file, kept), soft_wrap=True)
-    found = lab_command.gathered(programs.GPT_NEEDS, given)
+    found = lab_command.gathered(programs.GPT_NEEDS, args)
     gpt = found["step12_gpt"]
     say.print(visible(gpt.said), style="dim")
     ids = prompt(text or kept.get("start") or PROMPTS[language.current()], words)
     if left_out := words.unknown(text):
         sentence = _("These characters were not in the text that it learned from, and are left out: {characters}")
         say.print(sentence.format(characters=visible(" ".join(left_out))))
-    with parts.blamed_on(given.submission):
+    with parts.blamed_on(args.submission):
         model = gpt.GPT(*shape.sizes)
         try:
             training.load_parameters(model, tensors)
@@ -51,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
             )) from None  # fmt: skip
         say.print()
         say.print(visible(words.decode(ids)), style="bold", end="")
-        for text in spelled(words.decode, ids, drawn(gpt, model.to(given.device), ids, given)):
+        for text in spelled(words.decode, ids, drawn(gpt, model.to(args.device), ids, args)):
             say.print(visible(text), end="", soft_wrap=True)
     say.print()
     return 0
@@ -108,10 +108,10 @@ def spelled(decode: Callable[[list[int]], str], ids: list[int], tokens: Iterable
         told = text
 
 
-def drawn(gpt: parts.StepCode, model: nn.Module, ids: list[int], given: argparse.Namespace) -> Iterator[int]:
+def drawn(gpt: parts.StepCode, model: nn.Module, ids: list[int], args: argparse.Namespace) -> Iterator[int]:
     """So many tokens, one at a time, by step 12's `generate`."""
-    torch.manual_seed(given.seed)
-    held = torch.tensor([ids], device=given.device)
-    for _token in range(given.tokens):
-        held = gpt.generate(model, held, 1, given.temperature, given.top_k or None)
+    torch.manual_seed(args.seed)
+    held = torch.tensor([ids], device=args.device)
+    for _token in range(args.tokens):
+        held = gpt.generate(model, held, 1, args.temperature, args.top_k or None)
         yield int(held[0, -1])

@@ -206,11 +206,8 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Exact without a tensor, or a mask, as large as the whole matrix, nor a copy of the window for each token."""
     # With one head an unfolded window is a view that is multiplied without a copy; a mask shows with one head alone.
-    for shape, tokens, window, is_causal in (
-        ((2, 3), 200, 16, True),
-        ((1, 1), MANY, 8, True),
-        ((2, 2), 180, 16, False),
-    ):
+    sizes = (((2, 3), 160, 16, True), ((1, 1), MANY, 8, True), ((2, 2), 140, 16, False))
+    for shape, tokens, window, is_causal in sizes:
         _fits(student, reference, draw, shape, tokens, (window, is_causal, 0))
 
 
@@ -218,9 +215,9 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
 def test_memory_with_global_tokens(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The same with global tokens: they add a few rows and columns, and no matrix."""
     for shape, tokens, window, is_causal in (
-        ((2, 2), 200, 16, False),
+        ((2, 2), 160, 16, False),
         ((1, 1), MANY, 8, False),
-        ((2, 2), 180, 12, True),
+        ((2, 2), 140, 12, True),
     ):
         _fits(student, reference, draw, shape, tokens, (window, is_causal, 2))
 

@@ -193,8 +193,10 @@ def _back_propagated(answer: Answer) -> tuple[float, dict[str, Tensor | None]]:
 @points(0.5)
 def test_learning_rate(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """The learning rate warms up, falls along half a cosine, and stays at min_lr."""
-    # The first step tells what becomes of min_lr: a diagnosis sees no more than the first wrong answer.
-    agree(student.learning_rate(7, 1.0, 4, 8, 0.2), 0.2 + 0.8 * (1 - math.sqrt(0.5)) / 2, terms=100)
+    # A diagnosis sees no more than the first wrong answer: these are asked before the first is compared.
+    curve = [(step, student.learning_rate(step, 1.0, 4, 8, 0.2)) for step in (7, 5, 6, 2)]
+    for (_step, got), expected in zip(curve, (1 - math.sqrt(0.5), 1 + math.sqrt(0.5), 1.0, 0.6875 * 2), strict=True):
+        agree(got, 0.2 + 0.8 * expected / 2, terms=100)
     for step, expected in ((0, 0.25), (1, 0.5), (3, 1.0), (4, 1.0), (6, 0.55), (8, 0.1), (9, 0.1), (100, 0.1)):
         agree(student.learning_rate(step, 1.0, 4, 8, 0.1), expected, terms=100)
     agree(student.learning_rate(5, 1.0, 4, 8), (1 + math.sqrt(0.5)) / 2, terms=100)

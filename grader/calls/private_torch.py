@@ -1,0 +1,257 @@
+"""Every private name of torch that the kit uses: what it is for, and what is lost without it.
+
+A private name may move in any release. `NAMES` lists them all; `tests/calls/test_private_torch.py` looks each up in the
+installed torch, and says what to do about one that is gone. No other module of `grader/` names one, but for
+`sandbox/no_compiler.py`, which takes the place of `torch._dynamo` before anything else of torch is used.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch._decomp.decompositions
+import torch._refs.nn.functional
+import torch._refs.special
+from torch import Tensor
+from torch._C._dynamo import eval_frame
+from torch._higher_order_ops import flex_attention
+from torch._ops import (
+    _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    _higher_order_ops,
+)
+from torch.autograd.graph import _engine_run_backward as run_backward
+from torch.optim import optimizer
+from torch.overrides import _get_current_function_mode as current_function_mode
+from torch.overrides import _pop_mode_temporarily as without_function_mode
+from torch.utils import _python_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "current_function_mode", "flex_attention"]
+__all__ += ["run_backward", "tree_map", "without_function_mode"]
+
+BELOW_PYTHON = "what is off limits or measured can be used below Python, unseen"
+# The versions in which a name was seen to be there, and to do what is said.
+SEEN, LATER = "2.6 to 2.13", "2.13, and not 2.6"
+
+
+class Private(NamedTuple):
+    """A private name: what it is for, what is lost without it, and the versions in which it was seen. One that is
+    `optional` is asked for, and done without if it isn't there."""
+
+    path: str
+    purpose: str
+    lost: str = BELOW_PYTHON
+    seen: str = SEEN
+    optional: bool = False
+
+
+NAMES = (
+    # The dispatcher: functions of ours are before torch's kernels, at keys that torch keeps for tests.
+    Private("torch._C._dispatch_key_parse", "a dispatch key by its name"),
+    Private("torch._C._dispatch_keyset_full_after", "the keys after ours, to which a noted op goes on"),
+    Private("torch._C._DispatchOperatorHandle.redispatch_boxed", "goes on with a noted op; noted itself"),
+    Private("torch._C._dispatch_tls_set_dispatch_key_included", "switches our key on for the thread; noted itself"),
+    Private("torch._C._dispatch_tls_set_dispatch_key_excluded", "noted, since it switches our key off"),
+    Private("torch._C._dispatch_tls_is_dispatch_key_included", "whether our key is on already"),
+    Private("torch._C._dispatch_has_kernel_for_dispatch_key", "whether an op has a kernel of its own"),
+    Private("torch._C._dispatch_get_all_op_names", "finds the ops that are off limits"),
+    Private("torch._C._get_operation_overload", "noted: gives the kernel of an op"),
+    Private("torch._C._SafeKernelFunction", "noted: calls a kernel by its key", seen=LATER, optional=True),
+    Private("torch._C._ForceDispatchKeyGuard", "noted: passes by our key"),
+    Private("torch._C._ExcludeDispatchKeyGuard", "noted: passes by our key"),
+    Private("torch._C._SetExcludeDispatchKeyGuard", "noted: passes by our key"),
+    Private("torch._ops.OpOverload._handle", "what `redispatch_boxed` takes"),
+    Private("torch._ops.OpOverload._op_dk", "noted: calls the kernel of a key"),
+    Private("torch._ops.OpOverload._schema", "which arguments of an op may be tensors"),
+    Private("torch._ops.OpOverloadPacket", "tells torch's functions from a learner's of the same name"),
+    Private("torch._ops.HigherOrderOperator", "tells torch's functions from a learner's of the same name"),
+    Private("torch._ops._higher_order_ops", "lets ops written in Python pass our keys", "such an op fails"),
+    Private(
+        "torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", "the same for later ones", "such an op fails"
+    ),
+    Private("torch.library.Library._destroy", "takes functions of ours away again", "each call is slower"),
+    # Other ways to a built-in that is off limits.
+    Private("torch._decomp.global_decomposition_table", "noted: what ops are made of, for the compiler"),
+    Private("torch._decomp.decompositions", "noted: the same functions by name"),
+    Private("torch._refs.nn.functional", "noted: torch's own references for its ops"),
+    Private("torch._refs.special", "noted: torch's own references for its ops"),
+    Private("torch._higher_order_ops.flex_attention", "noted: what flex attention comes to without a compiler"),
+    Private("torch.onnx.ops._impl.ONNX_ATEN_DECOMP_TABLE", "noted: attention by ONNX", seen=LATER, optional=True),
+    # Modes, and what switches them off.
+    Private("torch.utils._python_dispatch.TorchDispatchMode", "sees each op of a call", "no measure of a call"),
+    Private("torch.utils._python_dispatch._disable_current_modes", "noted: hides ops from modes"),
+    Private("torch._C.DisableTorchFunction", "noted: hides functions from modes"),
+    Private("torch.overrides._get_current_function_mode", "whether a judge's arithmetic is bounded", "a slower judge"),
+    Private("torch.overrides._pop_mode_temporarily", "lifts that bound for work of ours", "a slower judge"),
+    Private("torch.utils._pytree.tree_map", "changes an op's arguments", "a number on the CPU fails on meta"),
+    Private("torch._C._autograd._push_saved_tensors_default_hooks", "what a backward pass keeps", "no measure `saved`"),
+    Private("torch.autograd.graph._engine_run_backward", "a backward pass inside which modes don't look"),
+    # Settings that no public name reads or sets without waking the compiler.
+    Private("torch._C._set_deterministic_algorithms", "deterministic kernels", "the compiler is imported: two seconds"),
+    Private("torch._C._set_deterministic_fill_uninitialized_memory", "leaves new memory as it is", "slower on a GPU"),
+    Private("torch._C._get_privateuse1_backend_name", "what an accelerator from a plug-in is called", "it isn't used"),
+    *(
+        Private(path, "what a step left behind", "a fresh process for each step")
+        for path in (
+            "torch._C._len_torch_function_stack",
+            "torch._C._len_torch_dispatch_stack",
+            "torch._C._get_mkldnn_enabled",
+            "torch._C._get_flash_sdp_enabled",
+            "torch._C._get_math_sdp_enabled",
+            "torch._C._get_mem_efficient_sdp_enabled",
+            "torch._C._autograd._top_saved_tensors_default_hooks",
+            "torch._C._autograd._profiler_enabled",
+            "torch._tensor_str.PRINT_OPTS",
+            "torch.optim.optimizer._global_optimizer_pre_hooks",
+            "torch.optim.optimizer._global_optimizer_post_hooks",
+        )
+    ),
+    # `meta`, loaders and frames.
+    Private("torch._meta_registrations._meta_lib_dont_use_me_use_register_meta", "C++ for Python", "slower on meta"),
+    Private("torch._refs.native_layer_norm", "words what does not fit a norm", "another error on meta"),
+    Private("torch.utils.data.DataLoader._get_iterator", "batches without further processes", "a DataLoader fails"),
+    Private("torch.utils.data.dataloader._SingleProcessDataLoaderIter", "the same", "a DataLoader with workers fails"),
+    Private("torch._C._dynamo.eval_frame", "refused: hands out any frame", "a learner's code reads ours"),
+    Private("torch._dynamo", "replaced until something is compiled: no_compiler.py", "a slower start"),
+)  # fmt: skip
+
+_C: Any = torch._C
+
+# --- the dispatcher --------------------------------------------------------------------------------------------------
+
+key_named, keys_after = _C._dispatch_key_parse, _C._dispatch_keyset_full_after
+redispatch = _C._DispatchOperatorHandle.redispatch_boxed  # before it is noted
+include, exclude = _C._dispatch_tls_set_dispatch_key_included, _C._dispatch_tls_set_dispatch_key_excluded
+is_included = _C._dispatch_tls_is_dispatch_key_included
+has_kernel, all_op_names = _C._dispatch_has_kernel_for_dispatch_key, _C._dispatch_get_all_op_names
+python_ops, later_python_ops = _higher_order_ops, _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS
+LOCAL_SCALAR = torch.ops.aten._local_scalar_dense.default  # the op of `item`
+
+Attribute = tuple[Any, str]  # an owner, and the name of what is put in place there
+OVERLOADS: Attribute = (_C, "_get_operation_overload")
+REDISPATCH: Attribute = (_C._DispatchOperatorHandle, "redispatch_boxed")
+KERNEL: Any = getattr(_C, "_SafeKernelFunction", None)
+GUARDS = (_C._ForceDispatchKeyGuard, _C._ExcludeDispatchKeyGuard, _C._SetExcludeDispatchKeyGuard)
+KEY_SWITCHES: tuple[Attribute, ...] = tuple(
+    (_C, f"_dispatch_tls_set_dispatch_key_{what}") for what in ("included", "excluded")
+)
+MODE_SWITCHES: tuple[Attribute, ...] = (
+    (_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"),
+)  # fmt: skip
+SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
+FRAME_SETTERS: tuple[Attribute, ...] = tuple(
+    (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")
+)
+
+# --- other ways to a built-in ----------------------------------------------------------------------------------------
+
+REFERENCES = (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions)
+
+
+def decompositions() -> list[dict[Any, Any]]:
+    """The tables of what ops are made of."""
+    tables: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
+    with suppress(ImportError):
+        from torch.onnx.ops import _impl as onnx_ops
+
+        tables.append(onnx_ops.ONNX_ATEN_DECOMP_TABLE)
+    return tables
+
+
+# --- modes -----------------------------------------------------------------------------------------------------------
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+beside_modes = _python_dispatch._disable_current_modes  # before a learner's are noted
+
+
+def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
+    """`functools.wraps` without `__wrapped__`, by which `inspect.unwrap` would give the original."""
+
+    def dressed(stand_in: Made) -> Made:
+        functools.update_wrapper(stand_in, function)
+        del stand_in.__wrapped__  # type: ignore[attr-defined]
+        return stand_in
+
+    return dressed
+
+
+def put(attribute: Attribute, made: Callable[[Any], Any]) -> None:
+    """Puts what is made of an attribute in its place."""
+    owner, name = attribute
+    setattr(owner, name, made(getattr(owner, name)))
+
+
+class UncompiledMode(TorchDispatchMode):
+    """A dispatch mode that torch does not hide from its compiler: hiding it would import the whole compiler."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+# How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
+LOOSENERS = (
+    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
+    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_fp32_precision_setter",
+)  # fmt: skip
+set_deterministic = _C._set_deterministic_algorithms  # as torch.use_deterministic_algorithms, without the compiler
+fill_new_memory = _C._set_deterministic_fill_uninitialized_memory
+plugged_in_backend = _C._get_privateuse1_backend_name
+
+
+def keep_exact(ignored: Callable[..., None]) -> None:
+    """Puts `ignored` in place of all that would make products less exact."""
+    for name in LOOSENERS:
+        if hasattr(_C, name):
+            setattr(_C, name, ignored)
+
+
+def hidden_settings() -> list[Any]:
+    """Settings of this process that no public name reads."""
+    return [
+        _C._len_torch_function_stack(), _C._len_torch_dispatch_stack(), _C._get_mkldnn_enabled(),
+        _C._get_flash_sdp_enabled(), _C._get_math_sdp_enabled(), _C._get_mem_efficient_sdp_enabled(),
+        _C._autograd._top_saved_tensors_default_hooks(True) is None, _C._autograd._profiler_enabled(),
+        repr(torch._tensor_str.PRINT_OPTS),
+        len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
+    ]  # fmt: skip
+
+
+# --- `meta`, and loaders ---------------------------------------------------------------------------------------------
+
+
+def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
+    """Removes torch's kernels in Python for `meta`; returns the library for new ones, and the removed by their kind."""
+    from torch import _meta_registrations as registered
+
+    registered._meta_lib_dont_use_me_use_register_meta._destroy()
+    library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
+    return library, torch._decomp.global_decomposition_table
+
+
+def layer_norm_by_reference(*args: Any) -> tuple[Tensor, ...]:
+    """torch's own reference for a layer norm, which says what does not fit."""
+    made: tuple[Tensor, ...] = torch._refs.native_layer_norm(*args)
+    return made
+
+
+def load_in_this_process() -> None:
+    """Has data loaders load in this process: their workers can't be started in a sandbox."""
+    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+    def batches(loader: Any) -> Any:
+        loader.num_workers, loader.timeout = 0, 0
+        return _SingleProcessDataLoaderIter(loader)
+
+    torch.utils.data.DataLoader._get_iterator = batches  # type: ignore[method-assign,assignment]

@@ -1,0 +1,79 @@
+"""A second look: what students ask for in a file of their hand-in or by the link on their page, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from grader.base.language import gettext as _
+from grader.base.names import look
+from grader.base.untrusted import Unusable, source_text
+from grader.course import choice
+from grader.marks.sheets import Remark
+
+FILES = ("second_look.txt", "second_look.md", "재검토.txt", "재검토.md")
+MOST, LONGEST = 20, 2000  # requests of one hand-in, and letters of each
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a student asks to be looked at again: a step, or all of it where `step` is empty."""
+
+    step: str
+    text: str
+
+    @property
+    def said(self) -> str:
+        """It in one line."""
+        return f"{self.step}: {self.text}" if self.step else self.text
+
+    def is_answered(self, remarks: Iterable[Remark]) -> bool:
+        """Whether a remark answers it: one on this step that quotes it, or quotes nothing."""
+        about = (remark for remark in remarks if remark.text and remark.step == self.step)
+        return any(not remark.request or look(remark.request) == look(self.text) for remark in about)
+
+
+def is_request(name: str) -> bool:
+    """Whether a file of this name asks for a second look."""
+    return look(name) in FILES
+
+
+def read(file: Path) -> tuple[Request, ...]:
+    """The requests in a file that anyone may have made; nothing where it can't be read."""
+    try:
+        return asked(source_text(file, file.name))
+    except Unusable:
+        return (Request("", _("{file} can't be read.", file=file.name)),)
+
+
+def asked(text: str) -> tuple[Request, ...]:
+    """A request for each line `4: why`; lines without a step belong to the one before them."""
+    requests: list[Request] = []
+    for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
+        step, why = _step(line)
+        if step or not requests:
+            requests.append(Request(step, why[:LONGEST]))
+        else:
+            before = requests[-1]
+            requests[-1] = Request(before.step, f"{before.text} {why}".strip()[:LONGEST])
+    return tuple(requests[:MOST])
+
+
+def _step(line: str) -> tuple[str, str]:
+    head, colon, rest = line.partition(":")
+    word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
+    try:
+        return (choice.one(word), rest.strip()) if colon and word else ("", line)
+    except choice.Unknown:
+        return "", line
+
+
+def link(contact: str, title: str, student: str) -> str:
+    """The address behind “Ask for a second look” on a student's page; empty where nobody is to be written to."""
+    if not contact:
+        return ""
+    subject = _("A second look: {title}, {student}", title=title, student=student)
+    body = _("Step:\nWhy:\n")
+    return f"mailto:{quote(contact, safe='@')}?subject={quote(subject)}&body={quote(body)}"

@@ -1,0 +1,312 @@
+"""Names computed from a wrong answer itself: how it relates to the right one, and whether a call repeats.
+
+A probe looks at a failing check that no known mistake explains. It needs the right answer and the student's, not the
+reference, so that it works on a tape too. What it says holds in every failing check of the same name that can be looked
+at, and in one more draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from grader.base.language import N_
+from grader.calls.call import Call, Outcome
+from grader.calls.values import HandleId, leaves, numbers_of
+from grader.checks.backends import Backend, Exchange, Oracle
+from grader.checks.catalogue import Misconception
+from grader.checks.trial import Verdict, run_check
+
+ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
+FEWEST = 2  # numbers that must tell
+TRY_IT = N_("Work one small case by hand, line by line, next to what your code gives. At which line do they part?")
+WHICH = N_("Number the entries 0, 1, 2, … and look at where each ends up.")
+
+
+class Probe(NamedTuple):
+    """What is said of an answer of this kind."""
+
+    what: str
+    why: str
+    nudge: str
+
+
+PROBES = {
+    "random_answer": Probe(
+        N_("Called twice with the same input, `{function}` gives two different answers."),
+        N_("Nothing in this call may be random."),
+        N_("Is there a dropout with a rate of its own, or one that does not look at the mode?"),
+    ),
+    "answer_depends_on_earlier_calls": Probe(
+        N_("Called twice with the same input and the same random seed, `{function}` gives two different answers."),
+        N_("The first call leaves something behind that the second one uses."),
+        N_("What does your code write into `self`, or into a list or tensor that outlives the call?"),
+    ),
+    "rows_short": Probe(
+        N_("The answer of `{function}` is right as far as it goes, but its last entries are missing."),
+        N_("A loop, a slice or a division that rounds down leaves out the rest."),
+        N_("Try a length that is no multiple of the block."),
+    ),
+    "sign_of_the_answer": Probe(
+        N_("The answer of `{function}` is right but for its sign."), N_("Something is subtracted the wrong way round."),
+        TRY_IT,
+    ),
+    "answer_scaled": Probe(
+        N_("The answer of `{function}` is {factor} times the right one."),
+        N_("A division or a factor is missing, or there is one too many."), TRY_IT,
+    ),
+    "rows_scaled": Probe(
+        N_("Each row of the answer of `{function}` is the right one times a factor of its own."),
+        N_("The rows are divided by something else than their own sum, or not at all."), TRY_IT,
+    ),
+    "answer_shifted": Probe(
+        N_("The answer of `{function}` is the right one, moved by one place along dimension {dim}."),
+        N_("An index is off by one."), WHICH,
+    ),
+    "answer_reversed": Probe(
+        N_("The answer of `{function}` is the right one, reversed along dimension {dim}."),
+        N_("It is counted from the other end."), WHICH,
+    ),
+    "answer_transposed": Probe(
+        N_("The answer of `{function}` is the right one with dimensions {dim} and {other} exchanged."),
+        N_("Rows are taken for columns, or one dimension for another."), WHICH,
+    ),
+    "answer_of_the_first": Probe(
+        N_("In the answer of `{function}`, everything along dimension {dim} has the values of the first entry."),
+        N_("Each entry has an answer of its own."), WHICH,
+    ),
+}  # fmt: skip
+REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
+Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
+
+
+def found_in(verdict: Verdict) -> list[Found] | None:
+    """How the student's answer relates to the right one, what says most first; None if that can't be looked at."""
+    pairs = list(_numbers(verdict))
+    if not pairs:
+        return None
+    kept: list[Found] | None = None
+    for mine, right in pairs:
+        here = list(_relations(mine, right, verdict.failure.about))
+        kept = here if kept is None else [each for each in kept if each in here]
+    return kept or []
+
+
+def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
+    """The tensors that differ: the student's and the right ones, in float64."""
+    about, due = verdict.failure.about, verdict.failure.due
+    if about is None or about.outcome is None or about.outcome.raised or due is None or due.wanted is None or due.part:
+        return
+    mine, right = list(leaves(about.outcome.value)), list(leaves(due.wanted))
+    for one, other in zip(mine, right, strict=False) if len(mine) == len(right) else ():
+        given, wanted = _as_numbers(one), _as_numbers(other)
+        if given is None or wanted is None or not given.numel() or given.ndim != wanted.ndim:
+            continue
+        if not bool(given.isfinite().all() and wanted.isfinite().all()):
+            continue
+        if given.shape != wanted.shape or not torch.allclose(given, wanted, rtol=ROOM, atol=1e-9, equal_nan=True):
+            yield given, wanted
+
+
+def _as_numbers(leaf: object) -> Tensor | None:
+    if isinstance(leaf, int | float) and not isinstance(leaf, bool):
+        return torch.tensor([float(leaf)], dtype=torch.float64)
+    tensor = numbers_of(leaf)
+    return None if tensor is None or tensor.device.type == "meta" else tensor.detach().double()
+
+
+def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
+    if mine.shape != right.shape:
+        if all(0 < own <= due for own, due in zip(mine.shape, right.shape, strict=True)):
+            part = right[tuple(slice(0, own) for own in mine.shape)]
+            if _same(mine, part) and mine.numel() >= FEWEST:
+                yield "rows_short", ()
+        yield from _exchanged(mine, right)
+        return
+    yield from _places(mine, right)
+    yield from _scales(mine, right, about)
+
+
+def _same(mine: Tensor, right: Tensor) -> bool:
+    return mine.shape == right.shape and torch.allclose(mine, right, rtol=ROOM, atol=ROOM * _size(right))
+
+
+def _size(tensor: Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
+
+
+def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
+    for one in range(right.ndim):
+        for other in range(one + 1, right.ndim):
+            if right.shape[one] > 1 and right.shape[other] > 1 and _same(mine, right.transpose(one, other)):
+                yield "answer_transposed", (("dim", str(one)), ("other", str(other)))
+
+
+def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
+    """The right numbers in other places."""
+    if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
+        return
+    yield from _exchanged(mine, right)
+    for dim in range(right.ndim):
+        words, length = (("dim", str(dim)),), right.shape[dim]
+        if length < FEWEST + 1:
+            continue
+        if _same(mine, right.flip(dim)):
+            yield "answer_reversed", words
+        front, back = (0, length - 1), (1, length - 1)
+        if _same(mine.narrow(dim, *front), right.narrow(dim, *back)) or _same(
+            mine.narrow(dim, *back), right.narrow(dim, *front)
+        ):
+            yield "answer_shifted", words
+    for dim in range(right.ndim):
+        first = right.narrow(dim, 0, 1).expand_as(right)
+        if right.shape[dim] >= FEWEST and not _same(right, first) and _same(mine, first):
+            yield "answer_of_the_first", (("dim", str(dim)),)
+
+
+def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
+    """A factor of the whole answer, as a formula of the sizes in play, and one of each row."""
+    told = right.abs() > ROOM * _size(right)
+    if int(told.sum()) == 0 or not bool((mine[~told].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
+        return
+    ratios = mine[told] / right[told]
+    factor = float(ratios.median())
+    if factor and bool(((ratios - factor).abs() <= ROOM * abs(factor)).all()):
+        if math.isclose(factor, -1.0, rel_tol=ROOM):
+            yield "sign_of_the_answer", ()
+        else:
+            for formula in _formulas(factor, about):
+                yield "answer_scaled", (("factor", formula),)
+    elif right.ndim > 1 and right.shape[-1] >= FEWEST and len(ratios) > right.shape[-1]:
+        scale = (mine * right).sum(-1, keepdim=True) / (right * right).sum(-1, keepdim=True).clamp_min(1e-300)
+        if bool((scale > 0).all()) and _same(mine, right * scale):
+            yield "rows_scaled", ()
+
+
+def _formulas(factor: float, about: Exchange | None) -> Iterator[str]:
+    """The formulas that give this factor: small numbers, and sizes of the arguments or their roots."""
+    sizes = {"2": 2.0, "3": 3.0, "4": 4.0, "10": 10.0} | (_sizes(about) if about else {})
+    for name, size in sizes.items():
+        for text, value in ((name, size), (f"√({name})", math.sqrt(size)), (f"({name})²", size * size)):
+            for shown, result in ((text, value), (f"1/{text}", 1 / value)):
+                if value > 1 and math.isclose(factor, result, rel_tol=ROOM):
+                    yield shown
+
+
+def _sizes(about: Exchange) -> dict[str, float]:
+    """The sizes of the call's tensors, from the last dimension on, and its whole numbers."""
+    sizes: dict[str, float] = {}
+    for index, argument in enumerate(about.call.args):
+        tensor = numbers_of(argument)
+        if tensor is not None:
+            for dim in range(1, tensor.ndim + 1):
+                sizes[f"args[{index}].shape[-{dim}]"] = float(tensor.shape[-dim])
+        elif isinstance(argument, int) and not isinstance(argument, bool) and argument > 1:
+            sizes[f"args[{index}]"] = float(argument)
+    return sizes
+
+
+class Failing(NamedTuple):
+    """A failing check without a name, and the public name whose answer failed it."""
+
+    function: str
+    check: Callable[..., None]
+    verdict: Verdict
+
+
+def diagnoses(
+    failing: list[Failing], student: Backend, oracle: Oracle, seeds: tuple[int, int], device: str, shows_values: bool
+) -> dict[str, list[Misconception]]:
+    """What probes say of failing checks, by name. The second seed is that of one more draw. Unless values are shown,
+    nothing is said that relates an answer to the right one."""
+    said: dict[str, list[Misconception]] = {}
+    for function in dict.fromkeys(each.function for each in failing):
+        related = [each for each in failing if each.function == function]
+        check = related[0].check
+
+        def again(check: Callable[..., None] = check) -> Verdict:
+            return run_check(check, student, oracle, seed=seeds[1], device=device)
+
+        told = agreed([each.verdict for each in related], again) if shows_values else None
+        if told is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
+            told = name, ()
+        if told is not None:
+            name = told[0]
+            words = {"function": function, **dict(told[1])}
+            diagnosis = Misconception(name, "", {function: None}, *PROBES[name], words=words)
+            said |= {
+                each.check.__name__: [diagnosis] for each in related if name in REPEATED or holds_in(told, each.verdict)
+            }
+    return said
+
+
+def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:
+    """What holds in all verdicts that can be looked at, of two at least or in one more draw as well."""
+    every = [found for found in map(found_in, verdicts) if found is not None]
+    if not every:
+        return None
+    if len(every) < FEWEST:
+        further = again()
+        every += [found for found in [found_in(further) if further else None] if found is not None]
+    return next((each for each in every[0] if all(each in other for other in every)), None)
+
+
+def holds_in(told: Found, verdict: Verdict) -> bool:
+    """Whether what was found holds in a verdict, as far as it can be looked at."""
+    found = found_in(verdict)
+    return found is None or told in found
+
+
+class Twice:
+    """A backend that makes each call of the author's code twice, and once more with a seed if the answers differ."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
+
+    def begin_check(self, seed: int) -> None:
+        """Like the backend's."""
+        self._backend.begin_check(seed)
+
+    def ask(self, call: Call) -> Outcome:
+        """The first answer."""
+        outcome = self._backend.ask(call)
+        given = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
+        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in given):
+            return outcome  # what it may change, as a cache, differs rightly
+        if not self._alike(outcome, self._backend.ask(replace(call, first=()))):
+            seeded = replace(call, first=(), options=replace(call.options, seed=1))
+            seed_tells = self._alike(self._backend.ask(seeded), self._backend.ask(seeded))
+            self.differing[call.name] = "random_answer" if seed_tells else "answer_depends_on_earlier_calls"
+        return outcome
+
+    @staticmethod
+    def _alike(one: Outcome, other: Outcome) -> bool:
+        """Whether two answers are the same, as far as they have the same shapes."""
+        if one.raised or other.raised:
+            return True
+        pairs = zip(leaves(one.value), leaves(other.value), strict=False)
+        numbers = [(_as_numbers(mine), _as_numbers(theirs)) for mine, theirs in pairs]
+        return all(
+            mine is None or theirs is None or mine.shape != theirs.shape or torch.allclose(mine, theirs, equal_nan=True)
+            for mine, theirs in numbers
+        )
+
+
+def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
+    """Whether a call of a failing check is random, or changed by an earlier one, in which right code is neither: the
+    name of the probe, or nothing. Only if there is a reference to ask."""
+    right = oracle.again()
+    if right is None:
+        return ""
+    of_student, of_reference = Twice(student), Twice(right)
+    run_check(check, of_student, oracle, seed=seed, device=device)
+    if not of_student.differing:
+        return ""
+    run_check(check, of_reference, oracle, seed=seed, device=device)
+    return next((found for name, found in of_student.differing.items() if name not in of_reference.differing), "")

@@ -1,0 +1,41 @@
+"""Why checks fail, where in the learner's file, and which of them for one reason."""
+
+from __future__ import annotations
+
+import re
+
+from grader.base.language import gettext as _
+from grader.base.results import CheckResult
+
+
+def same(first: CheckResult, second: CheckResult) -> bool:
+    """Whether two checks fail for one reason: the same line raised or never ended, or the same mistake was recognised
+    in the same name."""
+    if first.misconception and second.misconception:
+        return (first.misconception, first.refused) == (second.misconception, second.refused)
+    return first.status == second.status and raised_at(first) == raised_at(second) != 0
+
+
+def raised_at(check: CheckResult) -> int:
+    """The line of the learner's file that the check's message names; 0 if it names none."""
+    anywhere, at_the_end = (
+        _("at line {line} of {file}: {source}"),
+        _("the code was at line {line} of {file}, in {function}"),
+    )
+    for sentence in (_("at line {line} of {file}, in {function}: {source}"), anywhere, at_the_end):
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence)).replace("(?P<line>.+)", r"(?P<line>\d+)")
+        if found := re.search(pattern, check.message):
+            return int(found["line"])
+    return 0
+
+
+def more(count: int, *, alike: bool = False) -> str:
+    """How many more checks of the step fail, or do so for the reason that was told."""
+    if alike:
+        several = _("{count} more checks fail for the same reason.", count=count)
+        return _("1 more check fails for the same reason.") if count == 1 else several
+    return (
+        _("1 more check of this step fails.")
+        if count == 1
+        else _("{count} more checks of this step fail.", count=count)
+    )

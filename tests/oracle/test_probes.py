@@ -1,0 +1,114 @@
+"""What a wrong answer itself tells: a factor, another place, a row of its own, an answer that does not repeat."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.base import language
+from grader.base.results import CheckResult, leading
+from grader.calls.call import Call, Outcome
+from grader.calls.values import Placed
+from grader.checks.backends import Exchange
+from grader.checks.reproduction import Due
+from grader.checks.trial import Verdict
+from grader.course.submissions import Submission
+from grader.judge.grader import Grader
+from grader.oracle import probes
+
+RIGHT = torch.randn(3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+QUERY = torch.zeros(3, 4, 9)
+SOFTMAX = """import torch
+
+
+def softmax(x, dim=-1):
+    e = (x - x.amax(dim, keepdim=True)).exp()
+    right = e / e.sum(dim, keepdim=True)
+"""
+
+
+def verdict(mine: Tensor, right: Tensor = RIGHT) -> Verdict:
+    about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(Placed(mine, "cpu")))
+    return Verdict("fail", "", frozenset(), exchanges=[about], about=about, due=Due(Placed(right, "cpu")))
+
+
+@pytest.mark.parametrize(
+    ("mine", "name"),
+    [
+        (RIGHT * 2, "answer_scaled"),
+        (RIGHT / 3, "answer_scaled"),
+        (-RIGHT, "sign_of_the_answer"),
+        (RIGHT.roll(1, 1), "answer_shifted"),
+        (RIGHT.flip(-1), "answer_reversed"),
+        (RIGHT.transpose(-2, -1), "answer_transposed"),
+        (RIGHT[:1].expand(3, 4, 4), "answer_of_the_first"),
+        (RIGHT[:, :3], "rows_short"),
+        (RIGHT * torch.arange(1.0, 13.0).view(3, 4, 1), "rows_scaled"),
+    ],
+)
+def test_a_relation_is_found_in_both_languages(mine: Tensor, name: str) -> None:
+    found = probes.agreed([verdict(mine), verdict(mine)], lambda: None)
+    assert found is not None
+    assert found[0] == name
+    words = {"function": "scores", **dict(found[1])}
+    for line in probes.PROBES[name]:
+        with language.use("ko"):
+            assert language.gettext(line, **words) != line.format(**words)
+
+
+def test_what_holds_in_one_draw_alone_is_not_said() -> None:
+    assert probes.agreed([verdict(RIGHT * 2), verdict(RIGHT * 5)], lambda: None) is None
+    assert probes.agreed([verdict(RIGHT * 2)], lambda: verdict(RIGHT + 1)) is None
+    assert probes.agreed([verdict(RIGHT + 1), verdict(RIGHT + 1)], lambda: None) is None
+
+
+@pytest.mark.parametrize(
+    "mine",
+    [
+        torch.full((3, 4, 4), torch.nan), torch.full((3, 4, 4), torch.inf), torch.zeros(3, 4, 4), torch.zeros(0),
+        torch.zeros((1,) * 60), torch.zeros(3, 4, 0), torch.zeros(3, 4, 4, dtype=torch.bool), torch.zeros(()),
+        torch.full((3, 4, 4), 1e308, dtype=torch.float64), torch.zeros(3, 4, 4, dtype=torch.complex64).real,
+    ],
+)  # fmt: skip
+def test_an_answer_made_to_trip_a_probe_says_nothing(mine: Tensor) -> None:
+    assert probes.agreed([verdict(mine), verdict(mine)], lambda: None) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("return right + 0.01 * torch.rand_like(right)", "random_answer"),
+        ("made.append(0)\n    return right * len(made)\n\n\nmade = []", "answer_depends_on_earlier_calls"),
+        ("return right * 2", "answer_scaled"),
+    ],
+)
+def test_a_file_is_told(grader: Grader, line: str, name: str) -> None:
+    submission = Submission("probed", {"step02_softmax": ("step02_softmax.py", f"{SOFTMAX}    {line}\n")})
+    (step,) = grader.grade(submission, ["step02_softmax"], device="cpu", seed=5).steps
+    assert name in {check.misconception for check in step.checks}
+    assert step.score is not None
+    assert step.score < step.max_score
+
+
+def test_nothing_is_compared_with_the_right_answer_where_values_are_hidden() -> None:
+    """A reference in the learner's process could be asked, and its answers scaled to say what it is."""
+    scaled = probes.Failing("scores", lambda: None, verdict(RIGHT * 2))
+
+    class NoReference:
+        def again(self) -> None: ...
+
+    assert probes.diagnoses([scaled, scaled], None, NoReference(), (1, 2), "cpu", False) == {}  # type: ignore[arg-type]
+    assert probes.diagnoses([scaled, scaled], None, NoReference(), (1, 2), "cpu", True) != {}  # type: ignore[arg-type]
+
+
+def test_the_mistake_that_explains_the_most_is_told_of_first() -> None:
+    def check(name: str, misconception: str | None = None) -> CheckResult:
+        return CheckResult(
+            name=name, title="", device="cpu", status="fail", points=0.0, max_points=1.0, misconception=misconception
+        )
+
+    checks = [check("a"), check("b", "one"), check("c", "two"), check("d", "two")]
+    told = leading(checks)
+    assert told is not None
+    assert told.name == "c"
