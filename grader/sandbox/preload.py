@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import importlib
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox import no_compiler
@@ -198,7 +200,9 @@ def meta_below_python() -> None:
     library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
     library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
     library.impl(torch.ops.aten.relu.default, _relu_on_meta)
-    library.impl(torch.ops.aten.native_layer_norm.default, _layer_norm_on_meta)
+    # In a worker nothing of ours can be imported any more: what the kernel needs comes with it.
+    kernel = functools.partial(_layer_norm_on_meta, private_torch.layer_norm_by_reference)
+    library.impl(torch.ops.aten.native_layer_norm.default, kernel)
 
 
 def _has_meta(op: Any) -> bool:
@@ -218,15 +222,18 @@ def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
 
 
 def _layer_norm_on_meta(
-    x: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+    by_reference: Callable[..., tuple[torch.Tensor, ...]],
+    x: torch.Tensor,
+    normalized_shape: list[int],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
 ) -> tuple[torch.Tensor, ...]:
     import torch
 
-    from grader.calls import private_torch
-
     shape = torch.Size(normalized_shape)
     if any(given is not None and given.shape[-len(shape) :] != shape for given in (x, weight, bias)):
-        return private_torch.layer_norm_by_reference(x, shape, weight, bias, eps)  # which says what does not fit
+        return by_reference(x, shape, weight, bias, eps)  # which says what does not fit
     normed = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
     return normed, mean, torch.empty_like(mean)
