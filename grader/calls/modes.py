@@ -20,7 +20,14 @@ from torch.overrides import TorchFunctionMode
 
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
-from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.counters import (
+    KernelLaunches,
+    LargestStorage,
+    LiveStorages,
+    MatrixProducts,
+    Narrowed,
+    SavedForBackward,
+)
 from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
@@ -39,11 +46,12 @@ class Circumstances(ExitStack):
     ) -> None:  # fmt: skip
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        on_meta = options.device == "meta" and (not trusted or Reads.record is not None)
+        on_meta = (options.device == "meta" and not trusted) or Reads.record is not None
         self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
+            "live": LiveStorages,
             "products": lambda: MatrixProducts(options.device == "meta"),
             "saved": lambda: SavedForBackward(called),
             "launches": KernelLaunches,

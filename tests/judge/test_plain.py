@@ -89,3 +89,40 @@ def test_attacks(graders: tuple[Grader, Grader], attack: hostile.Attack) -> None
     reports = [grader.grade(read, [attack.step], device="cpu", seed=3) for grader in (fast, plain)]
     statuses = [[(check.name, check.status, check.points) for check in report.steps[0].checks] for report in reports]
     assert statuses[0] == statuses[1]
+
+
+ONCE_WRONG = """
+import os
+
+def softmax(x, dim=-1):
+    first = not os.path.exists("asked")
+    open("asked", "a").close()
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True) + first
+"""
+LATE = """
+import time
+
+def softmax(x, dim=-1):
+    time.sleep(2.5)
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+"""
+
+
+def test_what_is_asked_again_knows_nothing_of_before(graders: tuple[Grader, Grader]) -> None:
+    """Code that is wrong at its first call only gets no second chance: neither its process nor its files are there."""
+    read = hostile.one_file(hostile.STEP, ONCE_WRONG)
+    for grader in graders:
+        (step,) = grader.grade(read, [hostile.STEP], device="cpu", seed=3).steps
+        assert step.status == "fail"
+        assert [check.status for check in step.checks].count("fail") == 1
+    same(graders, read, [hostile.STEP])
+
+
+@pytest.mark.thorough
+def test_a_slow_answer_is_waited_for(graders: tuple[Grader, Grader]) -> None:
+    """In few messages it isn't: then it is asked again."""
+    read = hostile.one_file(hostile.STEP, LATE)
+    (step,) = graders[0].grade(read, [hostile.STEP], device="cpu", seed=3).steps
+    assert step.checks[0].status == "pass"
