@@ -7,6 +7,7 @@ ratios are printed. `floors`: the processor time of a warm grade, as a ratio to 
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import subprocess
@@ -102,6 +103,24 @@ def busy(run: Callable[[], object]) -> tuple[float, float]:
     return seconds, worked(os.getpid()) + time.process_time() - before
 
 
+def of_plain(read: submissions.Submission) -> None:
+    """Prints the processor time of a warm grade by one judge, beside one that does nothing to be fast.
+
+    A ratio of two gradings in turn, which holds on a busy machine as well.
+    """
+    with grading.Grader(1) as fast, grading.Grader(1, plain=True) as plain:
+        for count, seeds in itertools.product((12, 28), ("new", "seen")):
+            steps = choice.step_names()[:count]
+            took: dict[grading.Grader, list[float]] = {fast: [], plain: []}
+            for number in range(ROUNDS):
+                seed = number + 2 if seeds == "new" else 1
+                for grader, times in took.items():
+                    spent = busy(lambda grader=grader: grader.grade(read, steps, device="cpu", seed=seed))[1]  # noqa: B023
+                    times += [spent] if number else []  # the first warms up
+            own, theirs = (statistics.median(times) for times in took.values())
+            print(f"one judge, steps 1 to {count}, seed {seeds}: {own:.2f} s of processor, {own / theirs:.2f} of plain")
+
+
 def resident(pid: int) -> tuple[int, int]:
     """(resident, proportional) MiB of a process and all its descendants."""
     sizes = [0, 0]
@@ -170,6 +189,7 @@ def main() -> int:
     for language in ("en", "ko"):
         before = [before_torch(language) for _round in range(3 * ROUNDS)]
         held.append(say(f"before torch, {language}, ms of processor", before, MOST_BEFORE_TORCH))
+    of_plain(read)
     print(f"memory of all processes after: {rss} MiB resident (shared pages counted in each), {pss} MiB proportional")
     return 0 if all(held) else 1
 

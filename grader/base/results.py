@@ -15,7 +15,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.3.0"
+SCHEMA = "1.3.1"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -350,8 +350,13 @@ def as_json(report: Report) -> str:
 
 
 def schema() -> str:
-    """The JSON schema of a report, as text."""
+    """The JSON schema of a report, as text. Python 3.13 takes the indentation out of docstrings, which are in it."""
+    import inspect  # not needed for a report
+
     described = msgspec.json.schema(Report) | {"$id": f"attention-from-scratch/report/{SCHEMA}", "title": "Report"}
+    for definition in described["$defs"].values():
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
     return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2).decode() + "\n"
 
 

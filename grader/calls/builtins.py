@@ -43,7 +43,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
     # In the dispatcher `F.unfold` and `F.fold` are im2col and col2im; `Tensor.unfold`, a view, is allowed.
     "patches": re.compile(r"im2col|col2im|pixel_(un)?shuffle"),
     "torch": re.compile(r"^torch\."),  # in every form: any op and any function; `AnyTorch` records them under this name
-    # What a kernel has to do itself. Nearly all code uses these, so that `AnyTorch` looks for them where they are off
+    # What a kernel has to do itself. Nearly all code uses these, so that `AnyTorch` looks for them if they are off
     # limits, and nothing watches them elsewhere.
     "product": re.compile(
         r"^torch\.(_?(scaled_|int_)?mm|bmm|addmm_?|baddbmm_?|addbmm_?|mv|addmv_?|v?dot|inner|outer|ger|addr_?|matmul"
@@ -58,7 +58,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
 IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` looks for
 
 # Dispatch keys that come before all others: torch reserves them for tests. Families that much code uses have a key of
-# their own, so that this code is no slower where they are not off limits.
+# their own, so that this code is no slower if they are not off limits.
 PLACES = {
     "TESTING_ONLY_GenericWrapper": ("softmax", "dropout"),
     "TESTING_ONLY_GenericMode": tuple(
@@ -125,7 +125,7 @@ def _watched() -> dict[str, Any]:
     """Registers a fallback of ours for each op of the families and wraps built-ins that are not ops; returns the
     dispatch keys.
 
-    The fallback of an op is called only where its key is included, and nothing else gets slower.
+    The fallback of an op is called only if its key is included, and nothing else gets slower.
     """
     keys = {place: private.key_named(place) for place in PLACES}
     ops = list(_ops_of_families())

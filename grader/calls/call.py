@@ -15,13 +15,13 @@ MAX_LEFT_OUT = 20  # lines reported in one answer
 
 # What a call costs: the largest storage made (elements), the peak of what Python and NumPy allocate (bytes), the
 # operations of matrix products (by dtype), what is kept for a backward pass (elements), launches of Triton's kernels.
-Measure = Literal["largest", "peak", "products", "saved", "launches"]
+Measure = Literal["largest", "live", "peak", "products", "saved", "launches"]
 
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_NAMES)]
 
 
 class Options(msgspec.Struct, array_like=True):
-    """How one call is made and what is recorded; see `checks.implementation.How`."""
+    """The options of one call and of what is recorded; see `checks.implementation.How`."""
 
     gradients: bool = False
     seed: int | None = None
@@ -50,7 +50,7 @@ class Call(msgspec.Struct, array_like=True):
     kwargs: dict[str, Value] = {}
     handle: int | None = None
     new_handle: int = 0
-    begin: int | None = None  # a new check begins: drop all modules and seed the random stream with this
+    begin: int | None = None  # a new check starts: drop all modules and seed the random stream with this
     options: Options = msgspec.field(default_factory=Options)
     first: tuple[Call, ...] = ()
     own: Literal["", "method", "attribute"] = ""

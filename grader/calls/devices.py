@@ -1,6 +1,6 @@
 """The devices of this machine by torch's own names, what they have in common, and how exactly they compute.
 
-Beside the CPU, a process of torch has at most one kind of accelerator, and torch knows which: `cuda` (a ROCm build
+Next to the CPU, a process of torch has at most one kind of accelerator, and torch knows which: `cuda` (a ROCm build
 calls its own so, too), `mps`, `xpu`, or the name that a backend has given itself.
 """
 
@@ -41,11 +41,11 @@ def one(wanted: str) -> str:
 def states(wanted: str) -> dict[str, str]:
     """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
 
-    Raises RuntimeError where torch knows no device of this name.
+    Raises RuntimeError if torch knows no device of this name.
     """
     names = dict.fromkeys([CPU, accelerator() or "cuda", *([wanted] if wanted != "all" else [])])
     if wanted != "all":
-        torch.device(wanted)  # raises RuntimeError where torch knows no device of this name
+        torch.device(wanted)  # raises RuntimeError if torch knows no device of this name
     return {
         name: "not requested" if wanted not in ("all", name) else "checked" if is_there(name) else "not available"
         for name in names
@@ -53,19 +53,19 @@ def states(wanted: str) -> dict[str, str]:
 
 
 def place(name: str) -> str:
-    """How a tensor on the device of this name calls its place: `cuda:0`."""
+    """The name of a tensor's device, with its index: `cuda:0`."""
     return name if name in (CPU, META) or ":" in name else f"{name}:0"
 
 
 def label(name: str) -> str:
-    """What people call the device: the accelerator's own name where its module knows it."""
+    """The device's name for people: the accelerator's own one if its module knows it."""
     named = getattr(torch.get_device_module(name), "get_device_name", None) if name != CPU else None
     return str(named()) if named is not None else name
 
 
 def prepare(name: str) -> None:
-    """Initialises an accelerator, whose generators can be seeded from then on, and asks for its deterministic kernels:
-    one that has none runs as it is. Where only the CPU computes, nothing changes."""
+    """Initialises an accelerator, so that its generators can be seeded, and asks for its deterministic kernels: one
+    that has none runs as it is. If only the CPU computes, nothing changes."""
     if name in (CPU, META):
         return
     initialise = getattr(torch.get_device_module(name), "init", None)
@@ -140,4 +140,4 @@ def compute_exactly() -> None:
 
 
 def _ignored(*_values: Any) -> None:
-    """What would make products less exact."""
+    """Ignores settings that would make products less exact."""

@@ -9,7 +9,7 @@ import mmap
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,14 @@ from torch.overrides import TorchFunctionMode
 
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
-from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.counters import (
+    KernelLaunches,
+    LargestStorage,
+    LiveStorages,
+    MatrixProducts,
+    Narrowed,
+    SavedForBackward,
+)
 from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
@@ -44,6 +51,7 @@ class Circumstances(ExitStack):
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
+            "live": LiveStorages,
             "products": lambda: MatrixProducts(options.device == "meta"),
             "saved": lambda: SavedForBackward(called),
             "launches": KernelLaunches,
@@ -70,7 +78,7 @@ class Circumstances(ExitStack):
 
     @property
     def functions(self) -> FunctionNames | None:
-        """The torch functions that were called, where they are recorded: on `meta` always, unless trusted."""
+        """The torch functions that were called, if they are recorded: on `meta` always, unless trusted."""
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:
@@ -84,6 +92,21 @@ class Circumstances(ExitStack):
         outcome.measured = {
             measure: meter.measured for measure, meter in self._meters.items() if meter.measured is not None
         }
+
+
+class Ordinary(nullcontext[None]):
+    """In place of all this for a call of trusted code of which nothing is asked: most of a reference's."""
+
+    functions = None
+
+    @staticmethod
+    def suits(options: Options) -> bool:
+        """Whether nothing is asked."""
+        asked = options.measures or options.functions or options.no_grad or options.made_on_meta
+        return not asked and options.device != "meta" and "triton" not in sys.modules
+
+    def note(self, outcome: Outcome, result: Any) -> None:
+        """Notes nothing."""
 
 
 class CopiesStay(TorchFunctionMode):
@@ -119,7 +142,7 @@ class UnwrittenIsNan(TorchFunctionMode):
 
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
-    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one where a mode does."""
+    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one if a mode does."""
     with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
@@ -144,7 +167,7 @@ class OneDevice(UncompiledMode):
         others = [leaf for leaf in tensors if not leaf.is_meta]
         if others and len(tensors) > 1:
             name = func.name().removeprefix("aten::").partition(".")[0]  # type: ignore[attr-defined]  # an op has one
-            # A mask has to lie there even where it is a single number.
+            # A mask has to lie there even if it is a single number.
             elsewhere = [leaf for leaf in others if leaf.dim() > 0 or (name in self.MASKED and leaf is args[1])]
             if elsewhere and len(elsewhere) < len(tensors) and name not in self.MIXING:
                 stray = elsewhere[0]

@@ -118,7 +118,7 @@ def _part(module: nn.Module, path: str) -> nn.Module:
 
 
 def placed_on(made: Callable[..., Any], device: str) -> Callable[..., Any]:
-    """A class whose modules are moved to a device after they are made."""
+    """A class with modules that are moved to a device after they are made."""
     if device == "cpu":
         return made
 

@@ -24,7 +24,7 @@ from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import HandleId, leaves, mapped
 
 LONGEST = 1024
-# Functions that look at values, as code may do only where there are some: beside them both calls use the same.
+# Functions that look at values, as code may do only where there are some: next to them both calls use the same.
 LOOKS = frozenset({
     "all", "any", "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
     "isclose", "isfinite", "isinf", "isposinf", "isneginf", "isnan", "eq", "ne", "lt", "le", "gt", "ge", "__eq__",
@@ -41,7 +41,7 @@ class Work:
     hidden: list[str] = field(default_factory=list)  # what kept the names of others from being recorded
 
     def may_replace(self, other: Work) -> bool:
-        """Whether the other call did this work, and beside it looked at values: its result has to come from the same
+        """Whether the other call did this work, and also looked at values: its result has to come from the same
         functions."""
         return self.names <= other.names and other.names - self.names <= LOOKS and self.makers == other.makers
 
@@ -56,7 +56,7 @@ class Twins:
         self._modules: dict[int, Any] = {}
 
     def clear(self) -> None:
-        """Drops them: a new check begins."""
+        """Drops them: a new check starts."""
         self._modules.clear()
 
     def keep(self, call: Call, handles: Mapping[int, Any]) -> None:
@@ -80,7 +80,7 @@ class Twins:
 
     def recorded(self, call: Call, target: Any, handles: Mapping[int, Any], is_own: Callable[[str], bool]) -> Recorded:
         """The same call on the CPU, to a `target` or to the twin of its module: its work, and the values that it read.
-        None where there is no twin, and where the call raises."""
+        None if there is no twin, and where the call raises."""
         here = replace(call, args=mapped(call.args, _filled), kwargs=mapped(call.kwargs, _filled))
         here.options = replace(call.options, device="cpu", gradients=False, made_on_meta=False)
         random_state = torch.get_rng_state()
@@ -110,8 +110,8 @@ class Twins:
         self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work, before: Work | None
     ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
-        call on the CPU, to a `target` or to the twin of its module; `before` is its work where it was made before. None
-        where there is no twin, where the other call raises, and where its work includes this one's, or is included in
+        call on the CPU, to a `target` or to the twin of its module; `before` is its work if it was made before. None
+        if there is no twin, where the other call raises, and where its work includes this one's, or is included in
         it, perhaps when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):

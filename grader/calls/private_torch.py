@@ -44,7 +44,7 @@ SEEN, LATER = "2.6 to 2.13", "2.13, and not 2.6"
 
 class Private(NamedTuple):
     """A private name: what it is for, what is lost without it, and the versions in which it was seen. One that is
-    `optional` is asked for, and done without where it isn't there."""
+    `optional` is asked for, and done without if it isn't there."""
 
     path: str
     purpose: str
@@ -54,7 +54,7 @@ class Private(NamedTuple):
 
 
 NAMES = (
-    # The dispatcher: functions of ours stand before torch's kernels, at keys that torch keeps for tests.
+    # The dispatcher: functions of ours are before torch's kernels, at keys that torch keeps for tests.
     Private("torch._C._dispatch_key_parse", "a dispatch key by its name"),
     Private("torch._C._dispatch_keyset_full_after", "the keys after ours, to which a noted op goes on"),
     Private("torch._C._DispatchOperatorHandle.redispatch_boxed", "goes on with a noted op; noted itself"),

@@ -1,4 +1,4 @@
-"""The torch functions that a call uses, and the values that it reads on `meta`, where there are none.
+"""The torch functions that a call uses, and the values that it reads on `meta`, if there are none.
 
 A call that reads a value on `meta` is made on the CPU first, and its reads are recorded in order; then it is made on
 `meta`, and each read gets what the same line read there. Printing a tensor reads nothing: a short text takes its place.
@@ -86,7 +86,7 @@ class Reads:
 
     @classmethod
     def value(cls, kind: str, tensor: Tensor) -> Any:
-        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError where nothing was recorded."""
+        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError if nothing was recorded."""
         if cls.record is None or not cls.record.is_complete:
             cls.missed = True
             raise RuntimeError(REFUSAL)
@@ -97,7 +97,7 @@ class Reads:
 
     @classmethod
     def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
-        """A tensor that has values was read: recorded, or passed over where the same is read again beside `meta`."""
+        """A tensor that has values was read: recorded, or passed over if the same is read again next to `meta`."""
         if cls.record is None:
             return
         key = cls.record.key(kind, tensor)
@@ -158,7 +158,7 @@ class FunctionNames(TorchFunctionMode):
         raise NotImplementedError
 
     def makers(self, value: Any) -> list[str]:
-        """Which of them gave each tensor of a value: "" where none did, as of an argument or of what was kept."""
+        """The function that gave each tensor of a value: "" if none did, as for an argument or for what was kept."""
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
@@ -267,7 +267,7 @@ def _is_cpu(value: Any) -> bool:
 
 @functools.cache
 def _note_reads() -> list[Any]:
-    """Registers what notes reads on the CPU; returns the libraries, whose deletion would undo it."""
+    """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
     library = torch.library.Library("aten", "IMPL")
     for op, kind, kept in (

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, LeftOut, Outcome, Raised
-from grader.calls.modes import Circumstances, ResultBefore
+from grader.calls.modes import Circumstances, Ordinary, ResultBefore
 from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
 from grader.calls.private_torch import run_backward
 from grader.calls.reads import FunctionNames, Reads
@@ -53,7 +53,7 @@ class Responder:
         self.off_limits = off_limits or {}
         self.is_trusted = off_limits is None
         self.is_own, self.left_out, self.quiet = is_own, left_out, quiet
-        self._notes_narrowed = not (self.is_trusted or is_quick)
+        self.notes_modified, self._notes_narrowed = True, not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
         self._twins = Twins()
@@ -63,7 +63,7 @@ class Responder:
         self._between = BuiltIns(families.difference(IN_ANY_FORM))
         self._loading = BuiltIns(())
         self._seed: int | None = None  # of the check
-        self._answered = 0  # calls since it began
+        self._answered = 0  # calls since it started
         self._reads = False  # the code reads values on `meta`
         self._last: list[str] = []  # the families off limits in the call that was answered last
 
@@ -100,7 +100,7 @@ class Responder:
         """Runs the deferred operations, makes the call and records what was requested. Never raises for what the called
         code does.
 
-        `begins` is called before the call itself. `due` gives a call with its arguments, right before it is made.
+        `starts` is called before the call itself. `due` gives a call with its arguments, right before it is made.
         """
         device = call.options.device or devices.CPU
         try:
@@ -117,11 +117,11 @@ class Responder:
         devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)
-        for place, earlier in enumerate(call.first):
+        for index, earlier in enumerate(call.first):
             outcome = self._respond(due(earlier))
             made = earlier.handle is not None or isinstance(outcome.value, HandleId)
             if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
-                outcome.of = place
+                outcome.of = index
                 return outcome
         # What a call draws does not depend on how much a constructor, or another call, has drawn before it: two forms
         # of one mistake then give the same random answers.
@@ -165,8 +165,7 @@ class Responder:
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
         built_ins = self._watched(name)
         result, is_kept = None, False
-        called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
-        with (circumstances := Circumstances(call.options, built_ins, called, self._narrows(inputs), self.is_trusted)):
+        with (circumstances := self._circumstances(call, inputs, built_ins)):
             try:
                 result, is_kept = self._result(call, inputs, outcome)
             except BaseException as error:  # SystemExit and KeyboardInterrupt are learner's errors too
@@ -174,7 +173,7 @@ class Responder:
         circumstances.note(outcome, result)
         if outcome.raised is None and call.options.device == "meta" and not isinstance(result, nn.Module):
             outcome.elsewhere = self._elsewhere(call, inputs.handle_numbers, circumstances.functions, result, before)
-        outcome.modified = inputs.modified()
+        outcome.modified = inputs.modified() if self.notes_modified else []
         if outcome.raised is None:
             try:
                 keep = partial(self._kept, number=call.new_handle, name=name)
@@ -194,7 +193,7 @@ class Responder:
         return outcome
 
     def _result(self, call: Call, inputs: Inputs, outcome: Outcome) -> tuple[Any, bool]:
-        """What the called code returns, and whether it is kept here. Raises what that raises."""
+        """The result of the called code, and whether it is kept here. Raises what that raises."""
         target = self._target(call)
         if not self.is_trusted:
             self._twins.keep(call, self.handles)
@@ -248,16 +247,20 @@ class Responder:
             raise NotThere("no module")
         return modules.method(module, call.name)
 
-    def _narrows(self, inputs: Inputs) -> bool:
-        return self._notes_narrowed and inputs.wide
+    def _circumstances(self, call: Call, inputs: Inputs, built_ins: BuiltIns | None) -> Circumstances | Ordinary:
+        if self.is_trusted and built_ins is None and Ordinary.suits(call.options):
+            return Ordinary()
+        called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
+        narrows = self._notes_narrowed and inputs.wide
+        return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 
     def _watched(self, name: str) -> BuiltIns | None:
-        """What notes the built-ins that a call uses, where some are off limits. A module's class may have any method of
-        its own, `eval` and `to` too."""
+        """A mode that notes the built-ins that a call uses, if some are off limits. A module's class may have any
+        method of its own, `eval` and `to` too."""
         if not self._families(name, []):
             return None
         self._built_ins.names = set()
@@ -316,10 +319,8 @@ class Responder:
 
 
 def cotangents(outputs: list[Tensor]) -> Iterator[Tensor]:
-    """What is back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over all outputs.
-
-    A fixed pattern and not a draw, so that both sides can make it for any shape.
-    """
+    """The gradients that are back-propagated from each output: cos(1), cos(2), … in the output's shape, one run over
+    all outputs."""
     start = 1
     for output in outputs:
         count = output.numel() if output.device.type != "meta" else 0

@@ -1,5 +1,4 @@
-"""What goes into a call and what comes back: arguments for the called code, and what it returns or raises as a value
-that can be sent."""
+"""Converts arguments for the called code, and what it returns or raises into a value that can be sent."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class Inputs:
         self._options = call.options
         self._handles = handles
         self._keep = call.is_authors
-        self.args = tuple([mapped_by_path(str(place), value, self._ready) for place, value in enumerate(call.args)])
+        self.args = tuple([mapped_by_path(str(index), value, self._ready) for index, value in enumerate(call.args)])
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 
     def _ready(self, name: str, value: Any) -> Any:

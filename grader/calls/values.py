@@ -73,7 +73,7 @@ class Placed(msgspec.Struct, frozen=True, eq=False):
 
 
 class StoredTensor(msgspec.Struct, tag="t", array_like=True):
-    """A tensor whose values are in the payload."""
+    """A tensor with its values in the payload."""
 
     key: Key
     device: Device
@@ -88,7 +88,7 @@ class MetaTensor(msgspec.Struct, tag="m", array_like=True):
 
 
 class StoredArray(msgspec.Struct, tag="a", array_like=True):
-    """A NumPy array whose values are in the payload."""
+    """A NumPy array with its values in the payload."""
 
     key: Key
     order: Order = None
@@ -150,7 +150,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def mapped_by_path(path: str, value: Any, change: Callable[[str, Any], Any]) -> Any:
     """Like `mapped`, but `change` also gets each leaf's path: the root's, then indices and names, separated by dots."""
     if isinstance(value, tuple | list):
-        return tuple([mapped_by_path(f"{path}.{place}", item, change) for place, item in enumerate(value)])
+        return tuple([mapped_by_path(f"{path}.{index}", item, change) for index, item in enumerate(value)])
     if isinstance(value, dict):
         return {name: mapped_by_path(f"{path}.{name}", item, change) for name, item in value.items()}
     return change(path, value)

@@ -1,1 +1,1 @@
-"""What authors write checks with, and one run of a check."""
+"""The tools of checks for authors, and one run of a check."""

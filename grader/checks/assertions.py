@@ -1,4 +1,4 @@
-"""What a check file uses: everything that an author of a step imports.
+"""The names for check files: everything that an author of a step imports.
 
 A check is a pytest function with the arguments `student`, `reference` and `draw`. Its docstring's first line is the
 title that the learner reads, `points` what it is worth.
@@ -64,10 +64,10 @@ Check = TypeVar("Check", bound=Callable[..., None])
 # Two-sided normal quantile of a false-alarm rate of 1e-7, and a little for the normal approximation.
 ALARM_DEVIATIONS = 5.5
 
-# `terms` of a softmax in float64, which makes the tolerance 1e-10: a guard of that size beside its denominator passes,
+# `terms` of a softmax in float64, which makes the tolerance 1e-10: a guard of that size next to its denominator passes,
 # a detour through float32 does not.
 GUARDED = 10**9
-# The same where guards add up, as beside the root of the width and in a softmax: 1e-9.
+# The same where guards add up, as next to the root of the width and in a softmax: 1e-9.
 GUARDED_TWICE = 100 * GUARDED
 
 
@@ -95,8 +95,8 @@ def deadline(seconds: float) -> Callable[[Check], Check]:
 
 
 def drawn_as(what: Literal["arrows", "curves"]) -> Callable[[Check], Check]:
-    """What a check compares, for the page's picture beside the heat map: matrices whose pairs of columns are `arrows`,
-    or whose columns are `curves` over the rows."""
+    """Says what a check compares, for the page's picture next to the heat map: matrices with pairs of columns that are
+    `arrows`, or with columns that are `curves` over the rows."""
 
     def mark(check: Check) -> Check:
         check.drawn_as = what  # type: ignore[attr-defined]  # functions take attributes
@@ -176,7 +176,7 @@ def _gradients(expected: Any) -> dict[str, Placed | None]:
 def holds(condition: bool | Tensor, sentence: str, *, about: Answer | None = None) -> None:
     """Fails with the sentence unless the condition holds. It says what the code gave and what was expected.
 
-    `about`: the answer that was wrong, where it is not the last one.
+    `about`: the answer that was wrong, if it is not the last one.
     """
     if not bool(condition):
         failed = CheckFailed(sentence)
@@ -298,7 +298,8 @@ def future_has_no_effect(theirs: Handle, x: Tensor) -> None:
 
 
 def binomial_bound(trials: int, p: float) -> float:
-    """How far an observed rate over `trials` draws may be from `p`: a right answer fails once in 10 million."""
+    """The distance that an observed rate over `trials` draws may have from `p`: a right answer fails once in 10
+    million."""
     return ALARM_DEVIATIONS * math.sqrt(max(p * (1 - p), 1e-12) / trials) + 1 / trials
 
 
@@ -325,7 +326,7 @@ def with_values(
 
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
     """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
-    bias too few costs nothing where a check is about something else."""
+    bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
     given = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}

@@ -53,7 +53,7 @@ class Backend(Protocol):
     """Answers calls."""
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed when there is none (killed, timed out, not a valid answer)."""
+        """The outcome of one call. Raises CheckFailed if there is none (killed, timed out, not a valid answer)."""
 
     def begin_check(self, seed: int) -> None:
         """Drops the modules made so far and seeds the random stream."""
@@ -66,7 +66,7 @@ class Oracle(Backend, Protocol):
         """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
 
     def again(self) -> Backend | None:
-        """A second backend with the same answers; None where every check is known to pass on them."""
+        """A second backend with the same answers; None if every check is known to pass on them."""
 
 
 class LocalBackend:
@@ -75,19 +75,25 @@ class LocalBackend:
     It has its own random stream, as a learner's process does: draws on one side do not advance the other.
     """
 
-    def __init__(self, responder: Responder) -> None:
-        self.responder = responder
+    def __init__(self, responder: Responder, *, is_right: bool = False) -> None:
+        self.responder, self._is_right = responder, is_right
+        responder.notes_modified = not is_right  # of a right answer some things need not be noted
         self.drew = False  # whether the last call itself used random numbers, without the operations before it
         self._stream: Tensor | None = None
 
     def ask(self, call: Call) -> Outcome:
         """The outcome of the call, computed here."""
-        streams = [torch.get_rng_state() if self._stream is None else self._stream]
-        torch.set_rng_state(streams[0])
+        if self._stream is not None:
+            torch.set_rng_state(self._stream)
         with bounded([*leaves(call.args), *leaves(call.kwargs)]):
-            outcome = self.responder.respond(call, lambda: streams.append(torch.get_rng_state()))
+            outcome = self.responder.respond(call) if self._is_right else self._noted(call)
         self._stream = torch.get_rng_state()
-        self.drew = not torch.equal(streams[-1], self._stream)
+        return outcome
+
+    def _noted(self, call: Call) -> Outcome:
+        before = [torch.get_rng_state()]
+        outcome = self.responder.respond(call, lambda: before.append(torch.get_rng_state()))
+        self.drew = not torch.equal(before[-1], torch.get_rng_state())
         return outcome
 
     def begin_check(self, seed: int) -> None:

@@ -41,7 +41,7 @@ def lifted() -> AbstractContextManager[Any]:
 
 
 def bounded(given: Iterable[Any]) -> AbstractContextManager[Any]:
-    """The bound, while code of ours is given these values: none where no three of them have shapes that spread beyond
+    """The bound, while code of ours is given these values: none if no three of them have shapes that spread beyond
     it."""
     sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()

@@ -101,7 +101,7 @@ def variants(module: ModuleType) -> list[Variant]:
 
 
 def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
-    """What is marked in this file."""
+    """The marked definitions of this file."""
     for name, value in vars(file).items():
         mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
         if isinstance(mark, _Marked):

@@ -1,4 +1,4 @@
-"""What the checks of several steps look at in the same way: dropout and its rate, and texts written word by word."""
+"""Shared by the checks of several steps: dropout and its rate, and texts written word by word."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def is_at_home(model: Handle, *inputs: Tensor) -> bool:
 
 
 def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, count: int) -> Tensor:
-    """What a model writes word by word, from `ids` (B, 1) on: the loop is asked, and not the model."""
+    """The text that a model writes word by word, from `ids` (B, 1) on: the loop is asked, and not the model."""
     for _step in range(count):
         ended = (ids[:, 1:] == eos_id).any(dim=1)
         words = logits_of(ids)[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)
@@ -162,7 +162,7 @@ def ends(free: Tensor, eos_id: int) -> int:
 
 
 def telling(free: Tensor, words: int, bos_id: int) -> int:
-    """The id at whose first position rows differ most. Never 0, which a learner may take for the padding."""
+    """The id with the first position at which rows differ most. Never 0, which a learner may take for the padding."""
     return max(set(range(1, words)) - {bos_id}, key=lambda eos_id: ends(free, eos_id))
 
 

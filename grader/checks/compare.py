@@ -43,7 +43,7 @@ class Tolerance:
     exact: bool = False
 
     def of(self, dtype: torch.dtype, scale: float, room: float = 1.0) -> float:
-        """The largest difference allowed between values of this dtype whose largest size is `scale`."""
+        """The largest difference allowed between values of this dtype with a largest size of `scale`."""
         if self.exact or dtype not in UNITS:
             return 0.0
         return UNITS[dtype] * room * torch.finfo(dtype).eps * math.sqrt(self.terms) * scale
@@ -135,7 +135,7 @@ def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
 
 
 def returned_nothing(got: Any) -> str:
-    """A hint for a missing `return`; empty where something was returned."""
+    """A hint for a missing `return`; empty if something was returned."""
     if isinstance(got, HandleId) or (isinstance(got, Opaque) and got.what.startswith(AN_OBJECT)):
         return "\n" + _("A class gives an object when it is called: does the step ask for a function here?")
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
@@ -259,12 +259,13 @@ def _notice_float32(failure: CheckFailed, got: Tensor, expected: Tensor, apart: 
 
 
 def were_float32() -> str:
-    """What is said of a float64 that was a float32 before."""
+    """The sentence about a float64 that was a float32 before."""
     return _("Numbers that were float32 somewhere on the way are about that far off.")
 
 
 def _rounded(got: Tensor, expected: Tensor) -> bool:
-    """Whether differences are those of rounding: some up, some down. A guard beside a sum makes every size smaller."""
+    """Whether differences are those of rounding: some up, some down. A guard added to a sum makes every size
+    smaller."""
     shares = (got - expected) / expected
     return bool((shares > 0).any() and (shares < 0).any())
 
@@ -310,5 +311,5 @@ def located(message: str, where: str) -> str:
 
 
 def argument_name(name: str) -> str:
-    """What a message calls an argument or a parameter."""
+    """The name of an argument or a parameter in messages."""
     return _("argument {number}", number=int(name) + 1) if name.isdigit() else f"`{name}`"

@@ -112,7 +112,7 @@ class Draw:
         return self._take(lambda: torch.from_numpy(np.argsort(self._words(count), kind="stable")))
 
     def mask(self, *shape: int) -> Tensor:
-        """A boolean mask (True: may attend). Every row has a True, and a False where it has two positions or more."""
+        """A boolean mask (True: may attend). Every row has a True, and a False if it has two positions or more."""
 
         def make() -> Tensor:
             mask = self._fractions(*shape) < 0.6

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class How(TypedDict, total=False):
-    """How calls are made, and what is recorded: the options of `using(…)`.
+    """The options of calls and of what is recorded: those of `using(…)`.
 
     `gradients` back-propagates a fixed pattern from every output; `seed` sets torch's seed right before the call;
     `measures` are noted of the call (`calls.call.Measure`); `functions` records the torch functions called. `no_grad`
     calls under `torch.no_grad()`; `strided` passes tensors and arrays without a contiguous dimension; `made_on_meta`
     makes `meta` the default device, so that a class's parameters have names and shapes only. `keep` gives a `Handle`
     for an object that is no value; `again` calls with other values in the same tensors before, and notes whether the
-    call changes that earlier result.
-    `part`: the check compares this one of the values returned and no other, and so does the diagnosis. `going_on`: the
-    call goes on in the random numbers of the one before, where each has its own otherwise.
+    call changes that earlier result. `part`: the check compares this one of the values returned and no other, and so
+    does the diagnosis. `going_on`: the call goes on in the random numbers of the one before, where each has its own
+    otherwise.
     """
 
     gradients: bool
@@ -115,7 +115,7 @@ class Implementation:
         return self._answered(exchange, outcome, waiting)
 
     def _answered(self, exchange: Exchange, outcome: Outcome, waiting: list[Exchange]) -> Answer:
-        """The answer with this outcome. Raises CheckFailed where there is none."""
+        """The answer with this outcome. Raises CheckFailed if there is none."""
         call = exchange.call
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
@@ -140,7 +140,7 @@ class OffLimits(CheckFailed):
     """The called code used a built-in that the step puts off limits."""
 
     def __init__(self, name: str, functions: list[str]) -> None:
-        # The internal ops of a built-in begin with an underscore, and mean nothing to the learner.
+        # The internal ops of a built-in start with an underscore, and mean nothing to the learner.
         functions = [function for function in functions if not function.startswith("_")] or functions
         super().__init__(
             _(
@@ -208,12 +208,12 @@ class Answer:
 
     @property
     def gradients(self) -> dict[str, Tensor | None]:
-        """The gradient of each argument (by position or name) and parameter; None where no path leads to it."""
+        """The gradient of each argument (by position or name) and parameter; None if no path leads to it."""
         self._implementation._before_reading()
         return {name: value.tensor if value else None for name, value in self.outcome.gradients.items()}
 
     def measured(self, measure: Measure) -> Any:
-        """What was measured of the call; see `calls.call.Measure`. Fails where the called code prevented that."""
+        """A measurement of the call; see `calls.call.Measure`. Fails if the called code prevented it."""
         self.exchange.measured = measure
         if measure not in self.outcome.measured:
             raise CheckFailed(
@@ -228,8 +228,8 @@ class Answer:
         return self.not_below(got, max((leaf.nbytes for leaf in returned if isinstance(leaf, np.ndarray)), default=0))
 
     def not_below(self, measured: int, least: float) -> int:
-        """What was measured. Fails where that is below half of the `least` that any right way takes: then something
-        was done that was not seen."""
+        """The measurement. Fails if it is below half of the `least` that any right way takes: then something was done
+        that was not seen."""
         if 2 * measured < least:
             raise unmeasured(measured, least, self.shown)
         return measured
@@ -309,12 +309,12 @@ class Handle(Answer):
         return self
 
     def optimizer(self, rate: float = 1.0) -> Handle:
-        """An ordinary optimizer of the module, where a check is about something else that takes one; at this learning
-        rate where the check is not about setting it."""
+        """An ordinary optimizer of the module, if a check is about something else that takes one; at this learning
+        rate if the check is not about setting it."""
         return self._ask("optimizer", (rate,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
     def noting_model(self, *sizes: int) -> Handle:
-        """A model of ours in its place, whose layers note what they compute: see `calls.modules.NotingModel`."""
+        """A model of ours in its place, with layers that note what they compute: see `calls.modules.NotingModel`."""
         return self._ask("noting_model", sizes, options=Options(device=self.device))  # type: ignore[return-value]  # a module
 
     def scaler(self, scale: float) -> Handle:

@@ -40,7 +40,7 @@ class Transport(Protocol):
     """Carries calls to a student's code."""
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers to several calls, sent at once. Raises Odd when one has none."""
+        """The answers to several calls, sent at once. Raises Odd if one has none."""
 
     def heard(self, outcome: Outcome) -> Outcome:
         """Notes what an outcome says besides its value."""
@@ -63,7 +63,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Passed:
-    """What is kept of a check that has passed."""
+    """The record of a check that has passed."""
 
     called: frozenset[str]
     asked: tuple[str, ...]  # the public names, in the order of the calls
@@ -87,8 +87,8 @@ class Script:
 
     def reach(self, queue: Queue) -> None:
         """Notes the answers that led to the same messages."""
-        for place, value in enumerate(queue.reached):
-            if queue.groups[: place + 2] != self.groups[: place + 2]:
+        for index, value in enumerate(queue.reached):
+            if queue.groups[: index + 2] != self.groups[: index + 2]:
                 return
             self.reached.add(value)
 

@@ -42,7 +42,7 @@ WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a b
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
-    """`described`, with the error itself beside it."""
+    """`described`, with the error itself next to it."""
     failure = _described(raised, shown, device)
     failure.raised = raised
     return failure
@@ -90,7 +90,7 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
 
 
 def _why_missing(raised: Raised, device: str) -> list[str]:
-    """Why a name is missing: the line at the top level that would have bound it, and that failed."""
+    """The reason why a name is missing: the line at the top level that would have bound it, and that failed."""
     if raised.left_out is None:
         return []
     line = raised.left_out
@@ -171,7 +171,7 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
 
 
 def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
-    """Code that runs in a notebook, or beside other steps, and not in this file alone."""
+    """Hints for code that runs in a notebook, or with other steps, and not in this file alone."""
     if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
         yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
@@ -192,7 +192,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
 
 
 def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
-    """What the sandbox refuses."""
+    """Hints for errors of what the sandbox refuses."""
     if raised.type == "FileNotFoundError":
         yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
     if any(words in message for words in NOT_PERMITTED) or raised.type in NOT_CONNECTED:
@@ -200,7 +200,8 @@ def _causes_in_the_sandbox(raised: Raised, message: str) -> Iterator[str]:
 
 
 def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
-    """How the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and untrusted."""
+    """A sentence on how the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and
+    untrusted."""
     lines = [_("The parameters do not have the names and shapes that the step asks for.")]
     if misfit.get("missing"):
         lines.append(_("missing: {names}", names=", ".join(misfit["missing"])))

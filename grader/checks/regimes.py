@@ -8,7 +8,7 @@ A step says once, in its check file, with which arguments each public name is ca
     def test_any_regime(student, reference, draw):
         every_regime(student, reference, draw, CALLS)
 
-A call is made in several regimes at once, since each call costs. Only where it fails, one after the other tells which.
+A call is made in several regimes at once, since each call costs. Only if it fails, one after the other tells which.
 What does not apply to a name has its reason in `without`; `make prove` prints the table of names and regimes.
 """
 
@@ -73,12 +73,12 @@ class _Asked:
 
 @dataclass(frozen=True)
 class AskedFunction(_Asked):
-    """How a function is called: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
+    """The way to call a function: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
-    `terms` as for `agree`, or `judged(got, inputs)` in its place where the answer is random. `long_terms` are
-    those of a call with LONG tokens, where it costs little on the CPU as well; 0: on `meta` alone. `model` names a
-    class and its arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not
-    apply, each with the reason.
+    `terms` as for `agree`, or `judged(got, inputs)` in its place if the answer is random. `long_terms` are those of a
+    call with LONG tokens, where it costs little on the CPU as well; 0: on `meta` alone. `model` names a class and its
+    arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not apply, each with
+    the reason.
     """
 
     inputs: Inputs
@@ -94,10 +94,10 @@ class AskedFunction(_Asked):
 
 @dataclass(frozen=True)
 class AskedModule(_Asked):
-    """How a module is made, `made(tokens)` gives its arguments, and called: `inputs(draw, leading, tokens)`.
+    """The way to make a module, `made(tokens)` gives its arguments, and to call it: `inputs(draw, leading, tokens)`.
 
-    It is made with dropout of one half where it has any, else `without` names NO_DROPOUT; and with the arguments by
-    name in `unbiased`, which leave out every bias. {} goes with `bias` in `without`. `grows`: the shape of a parameter
+    It is made with dropout of one half if it has any, else `without` names NO_DROPOUT; and with the arguments by name
+    in `unbiased`, which leave out every bias. {} goes with `bias` in `without`. `grows`: the shape of a parameter
     follows the number of tokens.
     """
 
@@ -120,7 +120,7 @@ nothing: Inputs = lambda draw, leading, tokens: ()  # noqa: E731  # the inputs o
 
 
 def not_asked(reason: str, inputs: Inputs = nothing) -> AskedFunction:
-    """A name to which no regime applies. `inputs` are for its small cases, where it has any."""
+    """A name to which no regime applies. `inputs` are for its small cases, if it has any."""
     return AskedFunction(inputs, without=dict.fromkeys(REGIMES, reason))
 
 
@@ -184,8 +184,8 @@ def _singled_out(
     of_arrays: bool = False,
     first: Callable[[Collection[str]], None] | None = None,
 ) -> None:
-    """Asks in all regimes at once; where that fails, in none of them, then in each, to say which it was. `first` asks
-    for the first time, where that is not `asked`."""
+    """Asks in all regimes at once; if that fails, in none of them, then in each, to say which it was. `first` asks
+    for the first time, if that is not `asked`."""
     try:
         (first or asked)(how.regimes)
         return
@@ -220,7 +220,7 @@ def _remembered_note(regimes: Collection[str]) -> str:
 
 
 def moved() -> str:
-    """What is said of a call on another device than that of the calls before."""
+    """The sentence about a call on another device than that of the calls before."""
     return _(
         "The calls before were on the CPU, this one is on the device `meta`, which has shapes but no values: what is "
         "kept from one call to the next has to fit the device as well."
@@ -234,12 +234,12 @@ def _axes_were(how: AskedFunction | AskedModule) -> str:
 
 
 def no_grad_was_on() -> str:
-    """What is said of a call that fails only under `no_grad`."""
+    """The sentence about a call that fails only under `no_grad`."""
     return _("The call was made under `torch.no_grad()`; outside of it the same call is right.")
 
 
 def inputs_were_views() -> str:
-    """What is said of a call that fails only on views."""
+    """The sentence about a call that fails only on views."""
     return _(
         "The inputs are views here, transposed and sliced, which do not lie in memory in one piece; on copies that do "
         "the same call is right. `view` needs memory in one piece, and `reshape` copies where it has to."
@@ -247,7 +247,7 @@ def inputs_were_views() -> str:
 
 
 def arrays_were_views() -> str:
-    """What is said of a call that fails only on views of NumPy arrays."""
+    """The sentence about a call that fails only on views of NumPy arrays."""
     return _(
         "The arrays are views here, transposed, sliced and reversed, with negative strides; on copies that lie in "
         "memory in one piece the same call is right."
@@ -281,7 +281,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         module = module or fresh()
         module = module.nested("eval") if "parent" in regimes else module.eval()
         if not how.drops:
-            module = module.train()  # which makes no difference, unless something drops where nothing should
+            module = module.train()  # which makes no difference, unless something drops if nothing should
         got = module.using(**_options(regimes))(*inputs)
         unmodified(got)
         agree(got, expected, terms=how.terms, note=_remembered_note(regimes) if how.drops else in_training_mode())
@@ -303,7 +303,7 @@ def _long_module(
     student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
     values: dict[str, Tensor],
 ) -> None:  # fmt: skip
-    """On `meta` with many tokens: the modules themselves, or others where they are made for a number of tokens."""
+    """On `meta` with many tokens: the modules themselves, or others if they are made for a number of tokens."""
     if how.made(LONG) != how.made(how.tokens):
         # Made on the CPU, and filled where it can be: a lazy layer is lost when it moves before it has its width.
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
@@ -313,12 +313,12 @@ def _long_module(
 
 
 def in_training_mode() -> str:
-    """What is said of a module without dropout, whose mode makes no difference."""
+    """The sentence about a module without dropout, in which the mode makes no difference."""
     return _("The module is in training mode here. It has no dropout, so that the mode makes no difference.")
 
 
 def parent_was_switched() -> str:
-    """What is said of a module that only its own `train()` and `eval()` reach."""
+    """The sentence about a module that only its own `train()` and `eval()` reach."""
     return _(
         "The module is part of another one here, whose `train()` or `eval()` was called. That sets `training` of its "
         "parts and calls their `train(mode)`, but no `eval()` of theirs."

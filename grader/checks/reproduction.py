@@ -1,6 +1,6 @@
 """A failing call as a small program: the same inputs, weights and expected values, for a learner's own process.
 
-It is text. What a learner's code answered goes into it only as numbers, and what is large lies beside it in a file.
+It is text. What a learner's code answered goes into it only as numbers, and what is large lies next to it in a file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from grader.checks.compare import (
 )
 from grader.checks.value_text import WIDTH, constants, nested, paths_of, plain, quiet
 
-LITERAL = 96  # elements that are written out; what has more lies beside the program
+LITERAL = 96  # elements that are written out; what has more lies next to the program
 SILENT = ("parameters", "is_training", "is_evaluating", "shares")  # they look at a module and leave it as it is
 
 
 @dataclass(frozen=True)
 class Due:
-    """What an answer was compared with. `part` is an index into it, as text; `raises` says why an error was due."""
+    """The expected answer. `part` is an index into it, as text; `raises` says why an error was due."""
 
     wanted: Any = None
     gradients: dict[str, Placed | None] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class _Program:
     # --- calls ---
 
     def _earlier(self, call: Call) -> None:
-        """What was done to a module before the call."""
+        """The Python code for the operations on a module before the call."""
         if call.handle is None:
             name = self._free("model")
             arguments = self._arguments(call)
@@ -195,9 +195,9 @@ class _Program:
         """The arguments of a call as text; tensors get names, and lines of their own before it."""
         names = self._names_of(call)
         shown = []
-        for place, value in enumerate(call.args):
-            name = names[place] if place < len(names) else f"argument{place + 1}"
-            shown.append(self._argument(name, str(place), value, call, differentiated))
+        for index, value in enumerate(call.args):
+            name = names[index] if index < len(names) else f"argument{index + 1}"
+            shown.append(self._argument(name, str(index), value, call, differentiated))
         for name, value in call.kwargs.items():
             shown.append(f"{name}=" + self._argument(name, name, value, call, differentiated))
         return ", ".join(shown)
@@ -246,8 +246,8 @@ class _Program:
         match wanted:
             case tuple() | list():
                 yield f"assert len({result}) == {len(wanted)}, len({result})"
-                for place, part in enumerate(wanted):
-                    yield from self._asserts(f"{result}[{place}]", part, f"{name}_{place}")
+                for index, part in enumerate(wanted):
+                    yield from self._asserts(f"{result}[{index}]", part, f"{name}_{index}")
             case dict():
                 yield f"assert {result}.keys() == {set(wanted)!r}, {result}.keys()"
                 for key, part in wanted.items():
@@ -280,7 +280,7 @@ class _Program:
     # --- gradients ---
 
     def _failing_gradients(self) -> dict[str, tuple[Placed, float]]:
-        """The gradients that do not agree, where the values do."""
+        """The gradients that do not agree, if the values do."""
         due, outcome = self.due, self.about.outcome
         if due is None or outcome is None or not due.gradients:
             return {}
@@ -385,7 +385,7 @@ def _handles(call: Call) -> set[int]:
 
 
 def _asked(call: Call, model: str, arguments: str) -> str:
-    """What a call of a module is in Python."""
+    """The Python code for a call of a module."""
     if call.own:
         return f"{model}.{call.name}" + f"({arguments})" * (call.own == "method")
     paths = [repr(value) for value in call.args]

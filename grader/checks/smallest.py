@@ -1,7 +1,7 @@
 """The smallest case in which an answer is wrong: few tokens, narrow, with round numbers, so that it fits a screen.
 
 The cases are those of a step's table `CALLS` (see `regimes`), in small: each is a check of its own, so that it can be
-recorded like any other. They give no points, and are asked only where a check has failed on inputs too large to show.
+recorded like any other. They give no points, and are asked only if a check has failed on inputs too large to show.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
 
 
 def _right(ask: Callable[[], Any]) -> Any:
-    """The reference's answer; None where sizes do not fit each other."""
+    """The reference's answer; None if sizes do not fit each other."""
     try:
         return ask()
     except CheckFailed:
@@ -121,7 +121,7 @@ def is_shown(exchange: Exchange) -> bool:
 
 
 def weights_shown(exchange: Exchange) -> Iterator[str]:
-    """A line for each parameter that the called module was given; none where they are too many."""
+    """A line for each parameter that the called module was given; none if they are too many."""
     values = next(_loaded(exchange.call), {})
     if sum(value.numel() for value in values.values()) > MOST_WEIGHTS:
         return

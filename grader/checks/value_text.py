@@ -179,7 +179,7 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
 
 
 def constants(text: str) -> list[str]:
-    """What a program has to import from `math`."""
+    """The names that a program has to import from `math`."""
     words = set("".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split())
     return [name for name in ("inf", "nan") if name in words]
 
@@ -191,10 +191,10 @@ def quiet(text: str) -> str:
 
 
 def paths_of(result: str, wanted: Any) -> Iterator[str]:
-    """Where the outputs are that a gradient leaves from."""
+    """The paths of the outputs that a gradient starts from."""
     if isinstance(wanted, tuple | list):
-        for place, part in enumerate(wanted):
-            yield from paths_of(f"{result}[{place}]", part)
+        for index, part in enumerate(wanted):
+            yield from paths_of(f"{result}[{index}]", part)
     elif isinstance(wanted, dict):
         for key in sorted(wanted, key=str):
             yield from paths_of(f"{result}[{key!r}]", wanted[key])

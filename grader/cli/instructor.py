@@ -182,6 +182,10 @@ def _gradescope(args: Namespace) -> None:
     steps = common.chosen_steps(args, "gradescope")
     marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
+    if marking and marking.term.late_days.free and marking.term.before(marking.assignment.name):
+        sentence = _("Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
+                     "Leave it out of {file}, or type: python -m grader class SUBMISSIONS")  # fmt: skip
+        raise BadInput(sentence.format(file=marking.term.file))
     common.require_solutions()
     from grader.classes import gradescope as autograder
 

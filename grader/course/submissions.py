@@ -50,8 +50,7 @@ class Submission:
 
     def take(self, file: str, *steps: str) -> None:
         """Notes a file that is graded as steps, besides those that it was taken for before."""
-        own = self.answers.setdefault(file, [])
-        own += [step for step in steps if step not in own]
+        own = self.answers[file] = list(dict.fromkeys([*self.answers.get(file, []), *steps]))
         self.files[file] = _("graded as {step}", step=", ".join(own))
 
     def add_earlier(self, other: Submission, label: str) -> None:
@@ -68,9 +67,8 @@ def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
     such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
-    with two different answers: such a step has no score. An untouched stub does not count next to a written answer. A
-    renamed file (`step02_softmax-1.py`) is read if it is the only answer to its step, and so is a file or a cell of any
-    name that defines what exactly one missing step asks for. Every other file is listed, with the reason.
+    with two different answers: such a step has no score. An untouched stub does not count next to a written answer. The
+    only answer to a step may have any name, if it defines what this step asks for. Every other file is listed.
     """
     if not folder.is_dir():
         raise NoSubmission(str(folder))

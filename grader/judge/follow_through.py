@@ -1,7 +1,7 @@
-"""What a step is worth by itself: where an earlier step of the course that it imports is wrong, or was not handed in,
-it is graded again with the reference in that place, by its public names alone. Without it marks would depend on what
-passes by luck under one seed. Before that, what the same person handed in with an earlier assignment takes the place of
-what is absent.
+"""Grades a step by itself: if an earlier step of the course that it imports is wrong, or was not handed in, it is
+graded again with the reference in that place, by its public names alone. Without it marks would depend on what passes
+by luck under one seed. Before that, what the same person handed in with an earlier assignment takes the place of what
+is absent.
 
 No reference takes the place of a later or unrelated step, and an import counts that really ran.
 """
@@ -28,21 +28,21 @@ LOST = ("fail", "timeout", "todo")
 
 @dataclass
 class Earlier:
-    """What keeps a step from being graded as it is: earlier steps that are `wrong`, and those that are `absent`, which
-    another assignment may hold. `names` are those of both, in order."""
+    """The earlier steps that keep a step from being graded as it is: those that are `wrong`, and those that are
+    `absent`, which another assignment may hold. `names` are those of both, in order."""
 
     wrong: list[StepResult] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
-        """The steps whose place the references take."""
+        """The steps that references replace."""
         return sorted([*(step.name for step in self.wrong), *self.absent])
 
 
 class FollowThrough:
-    """Grades again what failing steps rest on. `run` grades steps of a request; `graded` has every result, and gets
-    those that are needed beside the `wanted` ones, which say why a step fails."""
+    """Grades again the steps that failing steps depend on. `run` grades steps of a request; `graded` has every result,
+    also of needed steps that are not `wanted`, which say why a step fails."""
 
     def __init__(
         self, request: GradeRequest, graded: dict[str, StepGraded], wanted: Collection[str],
@@ -79,8 +79,8 @@ class FollowThrough:
             ]
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
-        """What keeps a failing step from being graded as it is, of the steps that it has `imported`; of some, the
-        references are in place already."""
+        """The steps, of those it has `imported`, that keep a failing step from being graded as it is; references
+        replace some already."""
         rests_on = sorted(may_rest_on(step.name).intersection(imported))
         if step.status not in LOST or _is_absent(step.name, self.request.sources) or not rests_on:
             return Earlier()
@@ -93,7 +93,7 @@ class FollowThrough:
         taken = imported_names(step.name, sources)
         earlier = Earlier()
         for name, other in results.items():
-            # A step that is only blocked stands for itself in those that import it.
+            # A step that is only blocked counts for itself in those that import it.
             if other.is_settled or (other.blocked_by and other.status == "skipped"):
                 continue
             if other.status == "todo" and name not in self.wanted and _is_absent(name, self.request.sources):
@@ -117,7 +117,7 @@ class FollowThrough:
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:
     """Whether what was taken from a wrong step is wrong. What no check calls has no verdict of its own: there the whole
-    file counts, and so it does where nothing of it could be called."""
+    file counts, and so it does if nothing of it could be called."""
     failing = [check for check in other.checks if check.status != "pass"]
     if ALL in taken or not failing or not all(check.refused for check in failing):
         return True
@@ -170,7 +170,7 @@ def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple
 
 
 def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[str, str]] | None:
-    """The sources with what torch has in place of those imported steps that say so in a `stock.py`; None where none
+    """The sources with what torch has in place of those imported steps that say so in a `stock.py`; None if none
     does. What draws random numbers then draws them as every catalogue does."""
     found = {name: file for name in imported if (file := step_folder(name) / "stock.py").is_file()}
     if not found:
@@ -199,7 +199,7 @@ def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResu
 
 
 def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> StepResult:
-    """The result of a blocked step where no reference is: what rests on the other step may pass by luck, and has no
+    """The result of a blocked step if no reference is: what rests on the other step may pass by luck, and has no
     points. What does not is told, and counts, as it is."""
     if earlier.wrong:
         blocker, message = earlier.wrong[0].name, _why_blocked(earlier.wrong[0])

@@ -41,7 +41,7 @@ class HeapTrimmer:
         self._settled = self._collected = _resident()
 
     def trim(self) -> None:
-        """Trims where the process has grown since the last time: each page costs a page fault when used again. Where it
+        """Trims if the process has grown since the last time: each page costs a page fault when used again. Where it
         has grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
         """
         if sys.platform != "linux" or (resident := _resident()) < self._settled + GROWTH:
@@ -56,7 +56,7 @@ class HeapTrimmer:
 
 
 def _resident() -> int:
-    """Resident bytes of this process; 0 where the system does not tell."""
+    """Resident bytes of this process; 0 if the system does not tell."""
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

@@ -39,7 +39,7 @@ class BrokenJudge(GraderError):
 
 
 class NotIsolated(GraderError):
-    """What was required is not there: an isolation layer, or a device. One line, with the command to type next."""
+    """Something required is missing: an isolation layer, or a device. One line, with the command to type next."""
 
 
 class Cancelled(GraderError):
@@ -63,7 +63,7 @@ def required_layers(text: str) -> tuple[str, ...]:
 
 
 def require_fitting_tapes() -> None:
-    """Raises UnfitCopy when a step that needs a tape has none made by this version of the kit."""
+    """Raises UnfitCopy if a step that needs a tape has none made by this version of the kit."""
     for tape in (folder / TAPE for folder in step_folders() if is_recorded(folder)):
         name = tape.relative_to(ROOT)
         try:
@@ -117,10 +117,10 @@ class Grader:
         on_step: Callable[[StepResult], None] = lambda result: None,
         on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
-        """Grades the steps and reports; by default the core and every elective that was begun. `on_step` is called with
-        each result as it is done, `on_check` before each check.
+        """Grades the steps and reports; by default the core and every elective that was started. `on_step` is called
+        with each result as it is done, `on_check` before each check.
 
-        Raises GraderError when the grader itself fails, NotIsolated when a layer that the limits require is missing,
+        Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing,
         and Cancelled.
         """
         self._on_check = on_check
@@ -161,7 +161,7 @@ class Grader:
         first = msgspec.structs.replace(request, in_order=in_order)
         graded, finished = self._run(first, wanted, on_step)
         for name in [name for name in wanted if graded[name].result.status == "error"]:
-            # A fault of ours or of the machine, perhaps caused by the steps running beside it: run it again, alone.
+            # A fault of ours or of the machine, perhaps caused by the steps running next to it: run it again, alone.
             alone, also = self._run(first, [name], on_step)
             graded |= alone
             finished = _both(finished, also)
@@ -192,7 +192,7 @@ class Grader:
     def reproduce(
         self, submission: Submission, step: str, *, device: str = "cpu", seed: int | None = None
     ) -> tuple[StepResult, Reproduction | None]:
-        """Grades one step, and makes a program of the first call that fails; None where no call does.
+        """Grades one step, and makes a program of the first call that fails; None if no call does.
 
         Raises what `grade` raises.
         """

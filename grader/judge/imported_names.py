@@ -1,4 +1,4 @@
-"""What a file takes from the files beside it, name by name, as their texts say: a wrong class that nobody imports
+"""Finds the names that a file takes from the files next to it, as their texts say: a wrong class that no file imports
 blocks no step.
 
 Only import statements are read: `__import__`, `getattr` and the like are not followed.
@@ -70,8 +70,8 @@ def _outline(source: str) -> Outline:
 
 
 def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[str]]:
-    """What the file of a step takes from other steps, itself or through what it takes: the names by step, with ALL
-    where a whole module is imported. `of`: only what is taken for this name of it."""
+    """The names that a step's file takes from other steps, itself or through them, by step; ALL if it imports a whole
+    module. `of`: only what is taken for this name of it."""
     outlines = {step: _outline(sources[step][1])} if step in sources else {}
     names: set[Name] = set()
     waiting: list[Name] = [(step, of)]
@@ -99,7 +99,7 @@ def imported_steps(step: str, sources: Sources) -> list[str]:
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Name]]:
-    """What an import binds, and where that is from."""
+    """The names that an import binds, and their modules."""
     match statement:
         case ast.Import(names=names):
             for alias in names:

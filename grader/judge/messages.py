@@ -42,7 +42,7 @@ class GradeRequest(msgspec.Struct):
 
 class StepGraded(msgspec.Struct, tag=True):
     """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
-    where that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
+    if that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
     `left_out`: a sentence for each line at the top level that raised."""
 
     result: StepResult

@@ -73,7 +73,7 @@ class Session:
         self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
 
     def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
-        """The first device whose workers would lack a required layer; checked before any learner's code runs."""
+        """The first device with workers that would lack a required layer; checked before any learner's code runs."""
         for device in devices if limits.required else ():
             promised = self.launcher.promised(limits_on(device, limits))
             missing = [layer for layer in limits.required if layer not in promised]

@@ -1,4 +1,5 @@
-"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything beside a reference.
+"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything if a reference was
+in the process.
 
 In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
 that the code chose is shown: only which checks fail, in which of five ways, and which known mistake it is. A line, or
@@ -30,7 +31,7 @@ def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: s
     if sentence := invalid(source, file):
         for result in results:
             lines = result.message.splitlines()
-            error = next((place for place, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
+            error = next((index for index, line in enumerate(lines) if NO_PYTHON.search(line)), len(lines))
             result.message = "\n".join([sentence, *lines[error + 2 :]])  # behind the error and its line: a likely cause
 
 
@@ -65,11 +66,11 @@ def _untold(verdict: Verdict) -> str:
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
     """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
 
-    None where a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
-    be made), and where no smaller case fails in the same way.
+    None if a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
+    be made), and if no smaller case fails in the same way.
     """
     names: set[str] = set()
-    for place, verdict in enumerate(verdicts):
+    for index, verdict in enumerate(verdicts):
         about = verdict.last
         if verdict.status != "fail" or verdict.failure.off_limits or about is None or about.name in names:
             continue
@@ -84,7 +85,7 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
                 return
             shown = small.last
             if small.status == "fail" and small.failure.by_code == verdict.failure.by_code and shown is not None:
-                yield place, smallest.said(small.message, shown), small
+                yield index, smallest.said(small.message, shown), small
                 break
 
 

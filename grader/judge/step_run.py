@@ -78,7 +78,7 @@ def limits_on(device: str, limits: Limits) -> Limits:
 
 
 def no_terminal() -> str:
-    """What is said in place of a breakpoint."""
+    """The sentence printed in place of a breakpoint."""
     return _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
 
 
@@ -123,7 +123,7 @@ class StepRun:
         return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
 
     def _reproduction(self) -> Reproduction | None:
-        """The call that the leading failure is about, as a program: of the smallest case, where one was found."""
+        """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
         told = leading(self._results)
         if told is None or told.unwritten:
             return None
@@ -190,7 +190,7 @@ class StepRun:
 
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind the failing checks where torch's own parts take the place of those that the file
-        imports: their random numbers are those of the catalogue. Nothing where other checks fail then."""
+        imports: their random numbers are those of the catalogue. Nothing if other checks fail then."""
         sources = with_stock(self._load.sources, run.student.imported)
         if sources is None:
             return {}
@@ -336,7 +336,7 @@ class DeviceRun:
 
     @cached_property
     def _own_names(self) -> set[str]:
-        """The public names that the step asks for; what its file imports is none of them."""
+        """The public names that the step asks for, without those that its file imports."""
         return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
 
     def _is_unwritten(self, verdict: Verdict) -> bool:
@@ -349,7 +349,7 @@ class DeviceRun:
 
     def _about(self, verdict: Verdict) -> str:
         """The public name of the step that a check is about: the one that is not written yet, that was wrong, or that
-        it called last. Another one may only be used beside it."""
+        it called last. Another one may only be used next to it."""
         raised, own = _raised(verdict), self._own_names
         if self._is_unwritten(verdict):
             return raised.function if raised and raised.function in own else verdict.exchanges[-1].name
@@ -359,7 +359,7 @@ class DeviceRun:
         return called[-1] if called else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
-        """Runs a failing check under another seed; None where it does not fail there."""
+        """Runs a failing check under another seed; None if it does not fail there."""
         if (question.name, further) not in self._again:
             check = as_check(question.check)
             seed = self.step.seed(further)
@@ -385,7 +385,7 @@ def _waits_for(verdict: Verdict, step: str) -> str:
 
 
 def _refused(verdict: Verdict) -> str:
-    """The public name whose answer failed the check: the call that was refused, or the last one."""
+    """The public name with the answer that failed the check: of the call that was refused, or of the last one."""
     return "" if verdict.status == "pass" else verdict.blamed
 
 

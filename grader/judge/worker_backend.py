@@ -63,7 +63,7 @@ class WorkerBackend:
         self._makers.clear()
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed when there is none: timed out, crashed, or not a valid answer."""
+        """The outcome of one call. Raises CheckFailed if there is none: timed out, crashed, or not a valid answer."""
         self._makers |= {earlier.new_handle: earlier.name for earlier in call.first if earlier.handle is None}
         name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
         self._makers[call.new_handle] = name
@@ -78,7 +78,7 @@ class WorkerBackend:
             raise
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers to several calls, sent at once. Raises Odd when one has none, or takes long."""
+        """The answers to several calls, sent at once. Raises Odd if one has none, or takes long."""
         try:
             worker = self._worker or self._start()
             if self.left_out:
@@ -100,7 +100,7 @@ class WorkerBackend:
         return "" in self._lost
 
     def printed(self) -> str:
-        """What the learner's code has printed, truncated."""
+        """The output of the learner's code, truncated."""
         current = self._worker.process.printed() if self._worker else ""
         return "".join([*self._printed, current])[: self._limits.output]
 
@@ -109,7 +109,7 @@ class WorkerBackend:
         return [line for _place, line in sorted(self.left_out.items())]
 
     def close(self) -> None:
-        """Ends the worker and drops the stored failure, whose traceback would keep the answer alive."""
+        """Ends the worker and drops the stored failure: its traceback would keep the answer alive."""
         if self._worker is not None:
             self._end()
         self._lost.clear()
@@ -150,7 +150,7 @@ class WorkerBackend:
         return worker
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Notes what an outcome says besides its value."""
+        """Notes everything in an outcome besides its value."""
         self.imported.update(outcome.imported)
         self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():

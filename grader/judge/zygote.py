@@ -318,7 +318,7 @@ def main(control: int, root: str, cpu_claims: int) -> None:
 
 
 def _unsound() -> list[str]:
-    """Why this process can't be forked safely; nothing where it can."""
+    """The reason why this process can't be forked safely; empty if it can."""
     from grader.calls import devices
 
     threads = os.listdir("/proc/self/task")

@@ -62,7 +62,7 @@ class ZygoteProcess:
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
-            except ChildProcessError:  # somebody else has waited for it
+            except ChildProcessError:  # someone else has waited for it
                 self._ended = True
         return self._ended
 
@@ -89,10 +89,7 @@ def started_early() -> ZygoteProcess | None:
 
 
 def cpu_claims() -> int:
-    """An anonymous file in which each judge started by this process locks the byte whose offset is its CPU.
-
-    The kernel drops the lock with its process, however that ends.
-    """
+    """An anonymous file in which each judge that this process starts locks the byte at its CPU's number."""
     if not _claims:
         _claims.append(_anonymous_file())
     return _claims[0]

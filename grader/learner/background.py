@@ -104,7 +104,7 @@ class BackgroundGrader:
         self._grader.close()
 
     def _asked(self, asking: Asking) -> None:
-        if self._drop.is_set():  # asked for right before the grading began
+        if self._drop.is_set():  # asked for right before the grading started
             self._grader.cancel()
         self._send(CheckAsked(asking.step, asking.title, asking.failed))
 
@@ -127,7 +127,7 @@ class BackgroundGrader:
                 self._prepare_one()
                 continue
             self._prepared.add((name, seed))
-            if self._drop.is_set():  # before it has begun
+            if self._drop.is_set():  # before it has started
                 self._answer(Dropped(name))
                 continue
             try:

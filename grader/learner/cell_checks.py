@@ -1,6 +1,6 @@
 """Grading inside a notebook: `check("step04_causal_mask")` grades the cells as they are now, like `make grade`.
 
-The answer to a step is the last run cell that begins with the step's name in a comment, as released cells do; where
+The answer to a step is the last run cell that starts with the step's name in a comment, as released cells do; where
 there is none, or only a stub, the last run cell that defines what the step asks for. Steps that were not run in this
 kernel are read from the notebooks and step files in the working folder. The kernel sends text to a warm grader in
 separate processes, so that the verdict does not depend on the kernel's state.
@@ -59,7 +59,7 @@ def check(
     lang: str | None = None,
 ) -> CheckedSteps:  # fmt: skip
     """Grades the steps: `check(4)`, `check("step04_causal_mask")`, `check("1-6,13")`, `check(track="positions")`; by
-    default the core and every elective that was begun. Raises Refusal.
+    default the core and every elective that was started. Raises Refusal.
 
     `seed` repeats draws, `device` is as torch names it, or all, `lang` en or ko.
     """
@@ -135,7 +135,7 @@ def _no_such(unknown: choice.Unknown) -> Refusal:
 
 
 def _by_default() -> list[str]:
-    """The steps of the assignment that this notebook is, else those that were begun."""
+    """The steps of the assignment that this notebook is, else those that were started."""
     if own := os.environ.get("KIT_STEPS"):
         return _chosen([own], [])
     read = _read([])

@@ -1,4 +1,4 @@
-"""The current step: the first that does not pass, which is meant where a command names none."""
+"""The current step: the first that does not pass, which is meant if a command names none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.learner.progress import Progress
 
 
 def step_in(folder: Path) -> str | None:
-    """The current step of a folder of step files; None where every step passes. Raises GraderError."""
+    """The current step of a folder of step files; None if every step passes. Raises GraderError."""
     submission, so_far = progress.in_folder(folder)
     waiting = before_next(so_far)
     if not waiting:

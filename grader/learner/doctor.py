@@ -1,4 +1,4 @@
-"""What works on this machine, what does not, and the command that fixes it."""
+"""Finds what works on this machine, what does not, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Examined:
     fix: str = ""
 
 
-# Files that name students, and where the kit's own of such names stand.
+# Files that name students, and where the kit's own of such names are.
 OF_A_CLASS = re.compile(
     r"(^|/)(assignments\.toml|(overrides|handed_in|remarks)\.csv|gradebook\.db|timestamp\.txt|submission_metadata\.yml"
     r"|step\d\d_\w+(-\d+)?\.py|[^/]+\.ipynb)$|_assignsubmission_"
@@ -84,7 +84,7 @@ OUR_FOLDERS = ("examples", "exercises", "solutions", "steps", "tests", "tools", 
 
 
 class TorchFacts(msgspec.Struct):
-    """What torch reports about itself."""
+    """Facts that torch reports about itself."""
 
     version: str
     seconds: float
@@ -119,7 +119,8 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
 
 
 def published(root: Path) -> Iterator[Examined]:
-    """What one `git add -A` would publish of a class: names, marks, what students handed in; nothing where nothing."""
+    """The files of a class that one `git add -A` would publish: names, marks, what students handed in; nothing if there
+    are none."""
     listing = ["git", "-C", str(root), "-c", "core.quotePath=off", "ls-files", "-co", "--exclude-standard", "-z"]
     try:
         there = subprocess.run(listing, capture_output=True, timeout=20, check=True).stdout.decode(errors="replace")
@@ -223,7 +224,7 @@ def temporary_folder() -> Examined:
 
 
 def ask_torch() -> TorchFacts | str:
-    """What torch reports about itself, from another process; else the reason why it can't."""
+    """Facts that torch reports about itself, from another process; else the reason why it can't."""
     try:
         asked = subprocess.run(
             [sys.executable, "-I", "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS, cwd="/"
@@ -322,7 +323,7 @@ def spoken() -> Examined:
 
 
 def screen() -> Examined:
-    """What the terminal can show."""
+    """The abilities of the terminal."""
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":

@@ -134,7 +134,7 @@ else:
             if not data:
                 hear("")
                 return
-            if data[0] == 0x1B:  # Escape begins the sequences of arrows, function keys and pasted text
+            if data[0] == 0x1B:  # Escape starts the sequences of arrows, function keys and pasted text
                 if data in SEQUENCES:
                     hear(SEQUENCES[data])
                 continue

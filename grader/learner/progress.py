@@ -74,7 +74,7 @@ class TrackProgress:
 
     @property
     def most(self) -> float:
-        """The points of all its steps, graded or not, except where a package is missing that a step needs."""
+        """The points of all its steps, graded or not, except if a package is missing that a step needs."""
         counted = [step for step in self.steps if step.result is None or not step.result.without_score]
         return round(sum(step.points for step in counted), 6)
 
@@ -165,7 +165,7 @@ def _step(name: str, submission: Submission, result: StepResult | None) -> StepP
 
 @cache
 def points(name: str) -> float:
-    """What a step is worth, read from its checks as text, without torch."""
+    """The points of a step, read from its checks as text, without torch."""
     folder = step_folder(name)
     return sum(check.points or 0.0 for check in check_outline.outline(check_outline.check_file(folder)))
 

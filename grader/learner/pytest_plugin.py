@@ -30,7 +30,7 @@ SHARED_SEED = "attention_seed"  # what pytest-xdist passes to its workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What is graded, and how."""
+    """The options for the submission and the run."""
     group = parser.getgroup("attention", "attention from scratch: the checks of the steps")
     group.addoption("--submission", metavar="DIR", help="the folder of step files to check (default: exercises)")
     group.addoption("--seed", type=_seed, metavar="N", help="repeat a run with the same draws")
@@ -56,7 +56,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the electives that were not begun, as `make grade` does, unless the command line names them."""
+    """Leaves out the electives that were not started, as `make grade` does, unless the command line names them."""
     checks = [item for item in items if isinstance(item, CheckItem)]
     if not checks:
         return
@@ -114,7 +114,7 @@ def _sum(properties: list[dict[str, Any]], name: str) -> str:
 
 
 class Grading:
-    """What the items of one run share: the submission, the seed, and a grader that is started lazily."""
+    """The state that the items of one run share: the submission, the seed, and a grader that is started lazily."""
 
     def __init__(self, config: pytest.Config) -> None:
         asked = config.getoption("submission", None)
@@ -159,7 +159,7 @@ class Grading:
         return choice.by_default(self._submission.sources, self._submission.problems)
 
     def _graded(self, step: str) -> Report | str:
-        """A report, or the sentence that says why there is none."""
+        """A report, or a sentence with the reason why there is none."""
         try:
             self._submission = self._submission or read(self.folder)
             return self._grader.grade(self._submission, [step], device=self.device, seed=self.seed)
@@ -240,7 +240,7 @@ class CheckItem(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, Refused) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the check is written."""
+        """The file and line of the check."""
         return self.path, self.check.line, self.name
 
 
@@ -263,7 +263,7 @@ def _properties(results: list[CheckResult], step: StepResult, report: Report) ->
 
 
 def _text(results: list[CheckResult], step: StepResult) -> str:
-    """The title of a check, and its message on each device where it fails."""
+    """The title of a check, and its message on each device if it fails."""
     from grader.report.terminal import plain, quoted  # rich is imported only when something is shown
 
     lines = [results[0].title] if results else [_("The check did not run.")]

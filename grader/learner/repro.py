@@ -53,7 +53,7 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
 
 
 def written(reproduction: Reproduction, step: str, folder: Path) -> Path:
-    """Writes the program, and beside it what is large in it."""
+    """Writes the program, and next to it files for large values."""
     program = FOLDER / f"{step}.py"
     program.parent.mkdir(parents=True, exist_ok=True)
     text = reproduction.text
@@ -69,7 +69,7 @@ def written(reproduction: Reproduction, step: str, folder: Path) -> Path:
 
 
 def _why_not(folder: Path, result: StepResult) -> str:
-    """Why there is no call to make, and what to type next."""
+    """The reason why there is no call to make, and what to type next."""
     number = int(result.name[4:6])
     if result.blocked_by:
         sentence = _("{step} is blocked by {other}. Type: make repro STEP={number}")

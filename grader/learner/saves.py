@@ -26,11 +26,8 @@ class Folder:
         self._stamps = self._look()
 
     def changed(self) -> list[str]:
-        """The modules whose files were written, made or removed since the last call; the last one written comes first.
-
-        An editor may write a file in pieces, or several files one after the other: this waits until nothing changes any
-        more.
-        """
+        """The modules with files that were written, made or removed since the last call; the last one written comes
+        first."""
         before, self._stamps = self._stamps, self._look()
         if before == self._stamps:
             return []

@@ -1,4 +1,4 @@
-"""Where a file is not valid Python yet: one sentence, the line and a caret below the place."""
+"""The place where a file is not valid Python yet: one sentence, the line and a caret below the place."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ SLOW = 0.3  # seconds after which the screen shows which step is being graded
 
 
 class Page(Protocol):
-    """A page in the browser that shows a session beside the terminal."""
+    """A page in the browser that shows a session next to the terminal."""
 
     def update(self) -> None:
         """Shows what has changed."""
@@ -60,7 +60,7 @@ class Watch:
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
         names: Sequence[str] = (), *, page: Callable[[Watch], Page] | None = None,
     ) -> None:  # fmt: skip
-        # Steps of other tracks: one that is begun meanwhile joins, unless steps were chosen.
+        # Steps of other tracks: one that is started meanwhile joins, unless steps were chosen.
         self.chosen = list(names)
         read = submissions.read(folder)
         self.board = boards.Board(folder, self._watched(read, start), current=start, seed=grader.new_seed(), read=read)
@@ -85,7 +85,7 @@ class Watch:
         self.keys = Keys(self)
 
     def run(self) -> None:
-        """Runs until the learner ends it. Raises NotIsolated where a required layer is missing."""
+        """Runs until the learner ends it. Raises NotIsolated if a required layer is missing."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
@@ -111,7 +111,7 @@ class Watch:
         return key in keyboard.END or keyboard.meaning(key) == "q" and self.board.view != "lesson"
 
     def take(self, event: Event) -> None:
-        """Handles an event. Raises NotIsolated when the grader has refused."""
+        """Handles an event. Raises NotIsolated if the grader has refused."""
         match event:
             case Key(name):
                 self.keys.press(keyboard.meaning(name))

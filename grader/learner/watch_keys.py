@@ -69,7 +69,7 @@ class Keys:
         self.session.draw()
 
     def _digit(self, digit: str) -> None:
-        """One more digit of a step's number; the step is shown as soon as no other number begins so."""
+        """One more digit of a step's number; the step is shown as soon as no other number starts so."""
         self.digits, self.typed_at = (self.digits + digit).lstrip("0"), time.monotonic()
         longer = [name for name in self.board.names if str(int(name[4:6])).startswith(self.digits)]
         if self.digits and len(longer) <= 1:
@@ -79,7 +79,7 @@ class Keys:
         self.session.draw()
 
     def _go(self) -> None:
-        """Shows the step whose number was typed."""
+        """Shows the step with the number that was typed."""
         number, self.digits = self.digits, ""
         name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
         if name is None:

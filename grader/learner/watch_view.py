@@ -47,7 +47,7 @@ class InProgress:
 
     @property
     def says(self) -> str:
-        """What is known so far: of a check that has failed, or of one that does not answer in time."""
+        """The lines about what is known so far: a check that has failed, or one that does not answer in time."""
         if self.asked and time.monotonic() - self.asked > LIMITS.call_seconds:
             sentence = _(
                 "No answer within {seconds} s. Is it a loop that never ends? On a busy machine it gets longer."
@@ -94,7 +94,7 @@ class Board:
 
     @property
     def progress(self) -> Progress:
-        """How far the learner is, by these files and results."""
+        """The learner's progress, by these files and results."""
         return progress_module.of(self.read, self.results, self.names)
 
     def passes(self, name: str) -> bool:

@@ -54,6 +54,7 @@ class Marking:
     times: Mapping[str, datetime] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[Remark]] = field(default_factory=dict)
     not_applied: tuple[str, ...] = ()
+    pushed: Mapping[str, datetime] = field(default_factory=dict)  # to the repositories of a classroom
     days_used: Mapping[str, int] = field(default_factory=dict)  # of the budget of late days, in earlier assignments
 
     def mark(
@@ -77,8 +78,7 @@ class Marking:
         electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
-        if student in self.times:
-            handed_in, said_by = self.times[student], sheets.HANDED_IN
+        handed_in, said_by = self._told(student) or (handed_in, said_by)
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
         days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
@@ -96,6 +96,11 @@ class Marking:
             extended=deadline.reason if deadline else "",
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
         )  # fmt: skip
+
+    def _told(self, student: str) -> tuple[datetime, str] | None:
+        """The time of a hand-in by the teacher's word, and in which table it is."""
+        tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
+        return next(((times[student], name) for name, times in tables.items() if student in times), None)
 
     def _said(self, student: str, absence: str, asked: Sequence[Request]) -> tuple[list[str], list[str]]:
         """What there is to say of all of it, and the requests for a second look that wait for an answer."""
@@ -154,7 +159,7 @@ class Marking:
             self, term=called_as_in(self.term, roll),
             overrides={(roll.own(student), step): decided for (student, step), decided in self.overrides.items()
                        if not roll.is_ambiguous(student)},
-            times=_own(roll, self.times), remarks=_own(roll, self.remarks),
+            times=_own(roll, self.times), pushed=_own(roll, self.pushed), remarks=_own(roll, self.remarks),
             not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
 
@@ -179,7 +184,8 @@ def of(term: Term, name: str) -> Marking:
     """The marking of an assignment of the term, with the tables next to it, all of it checked. Raises BadTerm."""
     assignment = term.assignments[name]
     overrides = sheets.decided_by_remark(term, assignment) | sheets.overrides(term, assignment)
-    marking = Marking(term, assignment, overrides, sheets.times(term, assignment), sheets.remarks(term, assignment))
+    marking = Marking(term, assignment, overrides, sheets.times(term, assignment), sheets.remarks(term, assignment),
+                      pushed=sheets.pushed(term, assignment))  # fmt: skip
     for decided in marking.overrides.values():
         points = [check.points for check in outline(check_file(step_folder(decided.step)))]
         if all(value is not None for value in points):

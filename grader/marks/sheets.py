@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from grader.base.language import gettext as _
+from grader.base.names import look
 from grader.course import choice
 from grader.marks import moments
 from grader.marks.assignments import Assignment, BadTerm, Term, text_of
@@ -20,6 +21,7 @@ from grader.marks.assignments import Assignment, BadTerm, Term, text_of
 OVERRIDES, HANDED_IN, REMARKS = TABLES = ("overrides.csv", "handed_in.csv", "remarks.csv")
 OVERRIDE_COLUMNS = ("assignment", "student", "step", "points", "reason")
 REMARK_COLUMNS = ("assignment", "student", "step", "line", "remark", "request", "points")
+CLASSROOM = "grades.csv"  # as GitHub Classroom exports it
 TIME_COLUMNS = ("assignment", "student", "time")
 MAX_SHEET = 4 << 20  # bytes
 
@@ -123,6 +125,32 @@ def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
         except moments.NoMoment as wrong:
             raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     return handed_in
+
+
+def pushed(term: Term, assignment: Assignment) -> dict[str, datetime]:
+    """The time of each student's last push, as GitHub Classroom's own export has it: a date in a commit is its author's
+    word. By the name on GitHub and by that on the classroom's roster. Raises BadTerm."""
+    file, times = term.file.parent / CLASSROOM, dict[str, datetime]()
+    try:
+        table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
+    except FileNotFoundError:
+        return {}
+    if not {"assignment_name", "github_username", "submission_timestamp"} <= set(table.fieldnames or ()):
+        columns = "assignment_name,github_username,roster_identifier,submission_timestamp"
+        raise _bad(file, 1, _("the first line has to name the columns {columns}").format(columns=columns))
+    for row in table:
+        if look(row["assignment_name"]) not in (look(assignment.name), look(assignment.title)):
+            continue
+        if not row["submission_timestamp"]:
+            continue
+        try:
+            when = moments.moment(row["submission_timestamp"], term.local)
+        except moments.NoMoment as wrong:
+            text = _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)
+            raise _bad(file, table.line_num, text) from None
+        for name in (row["github_username"], row.get("roster_identifier")):
+            times |= {name: when} if name else {}
+    return times
 
 
 def _points(file: Path, line: int, text: str) -> float:

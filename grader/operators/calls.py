@@ -1,4 +1,4 @@
-"""What goes wrong in a call: its function, its arguments, the dimension it works along, and what it hides."""
+"""Mistakes in a call: its function, its arguments, the dimension it works along, and what it hides."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
     tensors |= {
         found.id for found in ast.walk(of.node) if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store)
     }
-    for place, argument in enumerate(node.args):
+    for index, argument in enumerate(node.args):
         for other in sorted(tensors) if isinstance(argument, ast.Name | ast.Call) else ():
             if other != of.source(argument):
-                yield "input_for_another", argument, other, {"part": called, "number": str(place + 1)}
+                yield "input_for_another", argument, other, {"part": called, "number": str(index + 1)}
     if len(node.args) == 1 and isinstance(node.args[0], ast.BinOp) and isinstance(node.args[0].op, ast.Add):
         left, right, part = of.source(node.args[0].left), of.source(node.args[0].right), of.source(node.func)
         yield "applied_to_one_term", node, f"({left} + {part}({right}))", {"part": called}

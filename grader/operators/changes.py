@@ -56,7 +56,7 @@ def changes(name: str, text: str, shown: str) -> list[ChangedText]:
 
 
 def _found(definition: Definition) -> Iterator[Found]:
-    """What the operators find in the body."""
+    """The operators' findings in the body."""
     for statement in definition.node.body:
         for node in ast.walk(statement):
             for kind, operator in OPERATORS:

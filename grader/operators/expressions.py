@@ -1,4 +1,4 @@
-"""What goes wrong in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
+"""Mistakes in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from grader.base.language import N_
 
 
 class Family(NamedTuple):
-    """What is told of every mistake of a family; `what` has places for words."""
+    """The texts for every mistake of a family; `what` has placeholders for words."""
 
     what: str
     why: str

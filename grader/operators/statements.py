@@ -1,4 +1,4 @@
-"""What goes wrong in a statement: a loop, a list of parts, an order, a case, a step left out."""
+"""Mistakes in a statement: a loop, a list of parts, an order, a case, a step left out."""
 
 from __future__ import annotations
 

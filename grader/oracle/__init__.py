@@ -1,1 +1,1 @@
-"""Who knows the answers, live or on tape, and which known mistake gives a wrong answer."""
+"""The answers, live or on tape, and the known mistakes that give a wrong answer."""

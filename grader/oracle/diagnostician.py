@@ -26,7 +26,7 @@ ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
 FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
-MOST_COMPARED = 1200  # misconceptions, in search of what stands beside a mistake: each comparison may run one
+MOST_COMPARED = 1200  # misconceptions, in search of a second mistake: each comparison may run one
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
 
 
@@ -51,7 +51,7 @@ class _Explained:
 class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
-    Pairs are tried where no single misconception matches, and then what operators make: `generated` gives the mistakes
+    Pairs are tried if no single misconception matches, and then what operators make: `generated` gives the mistakes
     in a public name. After `seconds` of processor time no more than the single misconceptions are tried.
     """
 
@@ -107,8 +107,8 @@ class Diagnostician:
         self, questions: list[Question], by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
     ) -> None:  # fmt: skip
-        """Adds what stands beside a mistake that was found: a second one, which explains what the first does not, and
-        both of them where a check meets both."""
+        """Adds to a mistake that was found: a second one, which explains what the first does not, and both of them if a
+        check meets both."""
         in_vain: Counter[str] = Counter()
         self._compared = 0
         for question in questions:
@@ -186,7 +186,7 @@ class Diagnostician:
     def _whole(
         self, matching: list[Misconception], by_check: dict[str, list[Misconception]], question: Question
     ) -> list[Misconception]:
-        """Where a check shows only one of two mistakes and another check shows both: returns the pair."""
+        """The pair, if a check shows only one of two mistakes and another check shows both."""
         if len(matching) > 1:
             # A pair next to one of its own parts was found where the part alone did not match.
             # It may be another form of that part.
@@ -244,8 +244,8 @@ class Diagnostician:
         return best
 
     def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
-        """Those that give the student's answer. A misconception whose own checks the student passes is ruled out: the
-        catalogue proves that it fails there."""
+        """The candidates that give the student's answer. A misconception is ruled out if the student passes its own
+        checks: the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
         return [wrong for wrong in candidates if wrong.refused_by & seen and self.witness.alike(wrong, question)]
@@ -253,8 +253,8 @@ class Diagnostician:
     def _drawn_anew(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
-        """Those whose numbers no seed repeats, identified under further seeds by the statistics of their draws, which
-        one sample may hide."""
+        """The candidates with numbers that no seed repeats, identified under further seeds by the statistics of their
+        draws, which one sample may hide."""
         candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
         for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
             again = [ask_again(other, other.seed + further) for other in failing]

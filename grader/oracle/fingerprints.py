@@ -1,4 +1,4 @@
-"""What a tape keeps of an answer of a misconception: enough to recognise it, not enough to reconstruct it."""
+"""Fingerprints of a misconception's answers, for tapes: enough to recognise an answer, not enough to reconstruct it."""
 
 from __future__ import annotations
 

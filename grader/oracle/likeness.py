@@ -17,7 +17,7 @@ from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, m
 ROOM = 16.0
 PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
-MEMORY = ("largest", "peak", "saved")  # the measures that tell one mistake from another
+MEMORY = ("largest", "live", "peak", "saved")  # the measures that tell one mistake from another
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
 OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
 OF_A_CLASS = ("__init__", "forward", "__call__")
@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 DIMENSIONS = re.compile(
     r"Dimension out of range|number of dimensions|must be a [123]D tensor|values to unpack|expects a tensor with <= \d"
 )
-# What the responder says about a tensor on another device: where it was made is the mistake, and not which op met it
+# What the responder says about a tensor on another device: the mistake is where it was made, and not which op met it
 # first, or with how many leading dimensions of size 1.
 STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*+([\d, ]*?),?\)")
 VARIABLE = re.compile(r"(variable) '\w+'")  # everybody calls theirs something else
@@ -50,7 +50,7 @@ def same_size(size: int, answers: list[Exchange]) -> bool:
     """Whether these answers took this much memory. A peak, or what is kept for a backward pass, need only be close."""
     theirs = size_measured(answers)
     if theirs and answers[-1].measured != "largest":
-        room = PEAK_ROOM if answers[-1].measured == "peak" else SAVED_ROOM
+        room = PEAK_ROOM if answers[-1].measured in ("live", "peak") else SAVED_ROOM
         return theirs < room * size and size < room * theirs
     return theirs == size
 
@@ -61,8 +61,8 @@ def is_about_parameters(call: Call) -> bool:
 
 
 def looked_at(call: Call, outcome: Outcome) -> Outcome:
-    """The outcome, or the one of the values returned that the check looks at, without gradients: what stands beside it
-    may be right or wrong in a way of its own."""
+    """The outcome, or the one returned value that the check looks at, without gradients: the other values may be right
+    or wrong in a way of their own."""
     part, value = call.options.part, outcome.value
     if part is None or not isinstance(value, tuple) or part >= len(value):
         return outcome
@@ -82,7 +82,7 @@ def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
 def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
     """The gradients of an answer, as far as they distinguish one mistake from another.
 
-    None where a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations,
+    None if a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations,
     since `max` passes it to the largest entry and `amax` to all. A gradient of zeros, up to rounding, counts as no
     gradient.
     """
@@ -104,10 +104,10 @@ def _has_nan(value: Any) -> bool:
 
 
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
-    """What two errors must share to be the same: type and message, without what varies between runs or between
-    implementations of the same mistake; of a number of dimensions that nothing was written for, only that. Of an error
-    that is raised on purpose, which everybody words differently, only who raised it: the code that was called, or
-    something beneath it, as a model that is given too many tokens."""
+    """The key by which two errors are the same: type and message, without what varies between runs or between
+    implementations of the same mistake; if nothing was written for a number of dimensions, only that. Errors raised on
+    purpose are worded differently by everyone, so only where they were raised counts: in the code that was called, or
+    below it, as in a model that is given too many tokens."""
     if ON_PURPOSE.search(raised.source):
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):

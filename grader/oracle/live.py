@@ -1,4 +1,4 @@
-"""A step with its source of answers: the solutions where they are present, else their tape."""
+"""A step with its source of answers: the solutions if they are present, else their tape."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Solution(Step):
 
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
-        """The step's mistakes as edits of its reference, where a document holds them."""
+        """The step's mistakes as edits of its reference, if a document holds them."""
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
 
     def generated(self, name: str) -> list[catalogue.Misconception]:
@@ -97,7 +97,7 @@ class Solution(Step):
 
     def oracle(self) -> Oracle:
         """The source of right answers: the reference, or the tape."""
-        return self.tape if self.is_recorded else LocalBackend(self.responder())
+        return self.tape if self.is_recorded else LocalBackend(self.responder(), is_right=True)
 
     def witness(self, oracle: Oracle) -> Witness:
         """The source of the misconceptions' answers."""
@@ -117,7 +117,7 @@ class Solution(Step):
 
     def alone(self, wrong: catalogue.Misconception) -> Responder | None:
         """Answers calls with the reference's names and those of a misconception, which no other name of the file uses;
-        None where none does anyway."""
+        None if none does anyway."""
         if self.touched(wrong.replaced) == wrong.replaced.keys():
             return None
         return Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution)

@@ -1,4 +1,4 @@
-"""The pictures of a step's lesson: drawn from the reference, or kept as numbers where there is none.
+"""The pictures of a step's lesson: drawn from the reference, or kept as numbers if there is none.
 
 A step may have `pictures.py` with `pictures(reference)`, which returns a picture by name. It is called under `no_grad`,
 with torch's seed set to the step's number. The lesson shows a picture in a line of its own, with what to see in it:
@@ -22,7 +22,7 @@ KEPT = "pictures.json"  # in a learner's copy of the kit
 
 
 def pictures(folder: Path) -> dict[str, Picture]:
-    """The pictures of the step in this folder, by name; none where it has none, or where what is kept is damaged."""
+    """The pictures of the step in this folder, by name; none if it has none, or where what is kept is damaged."""
     step = Solution(folder)
     if step.is_recorded:
         every = files.decoded(folder / KEPT, dict[str, dict[str, Picture]]) or {}

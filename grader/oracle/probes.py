@@ -86,7 +86,7 @@ Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
 
 
 def found_in(verdict: Verdict) -> list[Found] | None:
-    """How the student's answer relates to the right one, what says most first; None where that can't be looked at."""
+    """How the student's answer relates to the right one, what says most first; None if that can't be looked at."""
     pairs = list(_numbers(verdict))
     if not pairs:
         return None
@@ -201,13 +201,13 @@ def _formulas(factor: float, about: Exchange | None) -> Iterator[str]:
 def _sizes(about: Exchange) -> dict[str, float]:
     """The sizes of the call's tensors, from the last dimension on, and its whole numbers."""
     sizes: dict[str, float] = {}
-    for place, argument in enumerate(about.call.args):
+    for index, argument in enumerate(about.call.args):
         tensor = numbers_of(argument)
         if tensor is not None:
             for dim in range(1, tensor.ndim + 1):
-                sizes[f"args[{place}].shape[-{dim}]"] = float(tensor.shape[-dim])
+                sizes[f"args[{index}].shape[-{dim}]"] = float(tensor.shape[-dim])
         elif isinstance(argument, int) and not isinstance(argument, bool) and argument > 1:
-            sizes[f"args[{place}]"] = float(argument)
+            sizes[f"args[{index}]"] = float(argument)
     return sizes
 
 
@@ -300,7 +300,7 @@ class Twice:
 
 def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
     """Whether a call of a failing check is random, or changed by an earlier one, in which right code is neither: the
-    name of the probe, or nothing. Only where there is a reference to ask."""
+    name of the probe, or nothing. Only if there is a reference to ask."""
     right = oracle.again()
     if right is None:
         return ""

@@ -61,13 +61,13 @@ def may_miss(profile: Sequence[bytes]) -> bool:
 
 
 def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int, ...]]) -> bool:
-    """Whether two profiles, of answers whose tensors have these shapes, are two draws of one distribution."""
+    """Whether two profiles of answers, with tensors of these shapes, are two draws of one distribution."""
     return tells(mine) and len(mine) == len(theirs) == len(shapes) and all(map(_alike, mine, theirs, shapes))
 
 
 def pairs(outcome: Outcome) -> list[bytes]:
-    """How often which whole number followed which, at the end of the rows of a tensor (..., T): what is independent of
-    the draw in sampled tokens. Only of tensors with rows enough, and few different pairs."""
+    """The frequency of pairs of whole numbers that follow each other, at the end of the rows of a tensor (..., T),
+    which doesn't depend on the draw in sampled tokens. Only of tensors with enough rows, and few different pairs."""
     made = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
@@ -166,8 +166,8 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
 
 
 def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
-    """Whether every element dropped in the first, whose value the second shows, is smaller than all that were kept: a
-    choice by value, which happens by chance in less than one of ten million samples."""
+    """Whether every element that the first dropped, with a value that the second shows, is smaller than all that were
+    kept: a choice by value, which happens by chance in less than one of ten million samples."""
     dropped, kept = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
     if not len(dropped) or not len(kept) or math.comb(len(dropped) + len(kept), len(dropped)) < FEWEST_ORDERS:
         return False

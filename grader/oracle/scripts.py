@@ -27,7 +27,7 @@ Checks = dict[str, Script]
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """What was learned of one check."""
+    """The script of one check."""
 
     step: str
     seed: int
@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, array_like=True):
 
 
 class SharedScripts:
-    """What is known of each step under its last seed. Without a descriptor nothing is shared."""
+    """The scripts of each step under its last seed. Without a descriptor nothing is shared."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor

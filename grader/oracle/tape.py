@@ -1,4 +1,4 @@
-"""A step's tape: recorded right answers and misconceptions, used where the solutions are absent.
+"""A step's tape: recorded right answers and misconceptions, used if the solutions are absent.
 
 A tape is one safetensors file. Its tensors are the right answers, deduplicated, concatenated by dtype and compressed;
 one more, `index`, holds everything else as compressed MessagePack. Of a misconception's answers it keeps fingerprints:
@@ -60,7 +60,7 @@ class KnownPair(msgspec.Struct, array_like=True):
 
 
 class KnownFailure(msgspec.Struct, array_like=True):
-    """What a misconception answered in a check that it fails: see `witness.Replies`. Fingerprints by their numbers."""
+    """A misconception's answers in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str
@@ -133,7 +133,7 @@ class Tape(Asked):
     # --- as an oracle ---
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of the check, whose calls are answered next."""
+        """The inputs of the check; its calls are answered next."""
         recording = self._recording(check, seed)
         self._answers = zip(recording.calls, recording.answers, strict=True)
         self._device = device

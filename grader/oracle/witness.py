@@ -33,7 +33,7 @@ USUAL, OTHER_STREAM, ALONE = range(
 class Question:
     """One failing check under one seed, the student's answers in it, and the public names it called.
 
-    `refused` is the call whose answer failed it, where the check says so; else it was the last one. `blames`: the name
+    `refused` is the call whose answer failed it, if the check says so; else it was the last one. `blames`: the name
     that was wrong, where the answer of another shows it.
     """
 
@@ -59,7 +59,7 @@ class Question:
 
     @property
     def about(self) -> str:
-        """The public name whose answer failed the check."""
+        """The public name with the answer that failed the check."""
         last = self.refused or (self.answers[-1] if self.answers else None)
         return self.blames or (last.name if last else "")
 
@@ -83,8 +83,8 @@ class Question:
 
 @dataclass
 class Replies:
-    """What a misconception answered in a check: a fingerprint for each call, as far as it was asked. `refused` is None
-    where it was not asked to the end; `about`: the public name whose answer failed it; `size`: of the last one, where
+    """A misconception's answers in a check: a fingerprint for each call, as far as it was asked. `refused` is None if
+    it was not asked to the end; `about`: the public name with the answer that failed it; `size`: of the last one, if
     the check measures it."""
 
     prints: list[Fingerprint] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Replies:
     size: int = 0
 
     def matched_by(self, question: Question, wrong: Misconception) -> int:
-        """How many of these answers are the student's, counted from the first."""
+        """The number of these answers that are the student's, counted from the first."""
         count = len(self.prints)
         return next((n for n in range(count) if not question.agrees(self.prints[n], n, wrong)), count)
 
@@ -104,7 +104,7 @@ class Replies:
 
 
 class Asked(Protocol):
-    """Where the answers of misconceptions come from."""
+    """The source of misconceptions' answers."""
 
     @property
     def checks(self) -> Sequence[str]:
@@ -213,7 +213,7 @@ class AskedHere(Asked):
     the same one's next save, gets the same calls as long as the seed stays the same.
 
     `backend` is asked for a misconception in a file whose other names use what it replaces, and for one (True) whose
-    other names do not, or None where there are no such names. `touched` gives the names that use what is replaced.
+    other names do not, or None if there are no such names. `touched` gives the names that use what is replaced.
     """
 
     def __init__(

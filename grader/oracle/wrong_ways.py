@@ -96,8 +96,8 @@ class Text:
 
     @cached_property
     def helpers(self) -> set[str]:
-        """The reference's own helpers, which a learner need not have: an edit of one is seen in what is named beside it
-        and in nothing else."""
+        """The reference's own helpers, which a learner need not have: an edit of one is seen in what is named next to
+        it and in nothing else."""
         text = (self.folder / "reference.py").read_text(encoding="utf-8")
         return {
             name for region in OWN.findall(text) for name in re.findall(r"^(?:def|class) (\w+)", region, re.MULTILINE)
@@ -125,7 +125,7 @@ class WrongWays(Text):
                         own_draws=way.facts.own_draws, misses_the_point=way.facts.misses_the_point,
                     )
                 )  # fmt: skip
-        places = {name: place for place, name in enumerate(vars(self.reference))}
+        places = {name: index for index, name in enumerate(vars(self.reference))}
         return sorted(ways, key=lambda wrong: places.get(next(iter(wrong.replaced)), len(places)))
 
     @cached_property
@@ -158,14 +158,14 @@ class WrongWays(Text):
         return Made(list(names), lambda: self.compiled(*ways))
 
     def compiled(self, *ways: Way) -> dict[str, Any]:
-        """What the public names are with all these mistakes made at once. Raises Unreadable."""
+        """The public names with all these mistakes made at once. Raises Unreadable."""
         names = vars(self.reference) | {"reference": self.reference}
         names = {**AT_HAND, **names}
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
         edited = self.edited([way for way in ways if way.language == "diff"])
         self._run("\n".join(edited.values()), names, " and ".join(way.place for way in ways))
         made = set(edited)
-        for way in reversed(ways):  # the first may build on the second, as when it stands before it in a list of bases
+        for way in reversed(ways):  # the first may build on the second, as when it is before it in a list of bases
             if way.language != "diff":
                 self._define(way, names, made)
         whole = [name for way in ways for name in way.facts.names]
@@ -190,7 +190,7 @@ class WrongWays(Text):
         return function
 
     def text(self, way: Way) -> str:
-        """The definitions of a mistake, as somebody would write them."""
+        """The definitions of a mistake, as someone would write them."""
         return "\n".join(self.edited([way]).values()) if way.language == "diff" else self._whole(way)
 
     def _define(self, way: Way, names: dict[str, Any], made: set[str]) -> None:
@@ -251,7 +251,7 @@ class WrongWays(Text):
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
-    """What each edit of a diff replaces, and what by. Lines without a sign stay, before what changes."""
+    """The replaced and the new lines of each edit of a diff. Lines without a sign stay, before what changes."""
     kept: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -267,7 +267,7 @@ def hunks(code: str) -> Iterator[tuple[str, str]]:
 
 
 def pattern(words: str) -> str:
-    """What finds these words, whatever the space between them."""
+    """A pattern for these words, with any space between them."""
     parts = re.findall(r"\w+|[^\w\s]", words)
     expression = ""
     for before, part in zip(["", *parts], parts, strict=False):
@@ -297,7 +297,7 @@ def without_comments(source: str) -> str:
 
 
 def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> str:
-    """A text with these edits. Raises Unreadable where two of them change the same words."""
+    """A text with these edits. Raises Unreadable if two of them change the same words."""
     if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
         raise Unreadable(_("{place}: two of its edits change the same words.", place=place))
     for start, end, new in reversed(edits):
@@ -306,7 +306,7 @@ def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> st
 
 
 def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:
-    """An edit without what it leaves as it is: where it begins and ends in the text, and what is written there."""
+    """An edit without what it leaves as it is: where it starts and ends in the text, and what is written there."""
     start, end, old = match.start(), match.end(), match[0]
     line = text[text.rfind("\n", 0, start) + 1 : start]
     new = new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])

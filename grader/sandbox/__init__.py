@@ -1,1 +1,1 @@
-"""One process that may run code nobody trusts: how it is started, bounded, timed and ended."""
+"""One process for untrusted code: how it is started, bounded, timed and ended."""

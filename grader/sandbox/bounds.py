@@ -19,7 +19,7 @@ def restrict(
 ) -> tuple[str, ...]:  # fmt: skip
     """Confines the calling process for good: the last thing a worker does before it reads a learner's code.
 
-    Returns the layers in force beyond process and limits. Raises LayerNotInForce when a layer that was `proven` on this
+    Returns the layers in force beyond process and limits. Raises LayerNotInForce if a layer that was `proven` on this
     machine, or that the limits require, is not. With an accelerator there are none: its driver needs device files,
     threads and system calls that they refuse.
     """
@@ -50,7 +50,7 @@ def restrict(
 
 
 def _killed_first() -> None:
-    """Where memory runs out, the kernel kills this process before any other."""
+    """Makes the kernel kill this process before any other when memory runs out."""
     if sys.platform == "linux":
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else root owns the file
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:

@@ -59,7 +59,7 @@ def own_builtins() -> None:
 
 
 def suspicions() -> list[str]:
-    """What has been tried since this was asked last that no answer to an exercise needs."""
+    """The attempts since the last call that no answer to an exercise needs."""
     tried = _suspicions[:]
     _suspicions.clear()
     return tried

@@ -51,7 +51,7 @@ def _claim(cpu_claims: int, cpu: int) -> bool:
 
 
 def allowed() -> set[int]:
-    """The CPUs that this process may run on; empty where the system does not tell."""
+    """The CPUs that this process may run on; empty if the system does not tell."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 

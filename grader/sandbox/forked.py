@@ -136,7 +136,7 @@ class ForkedProcess:
         os.set_blocking(faults, False)
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all of `data` while draining the worker's output: a call begins."""
+        """Sends all of `data` while draining the worker's output: a call starts."""
         self._allowed = deadline - time.monotonic()
         self._look()  # its process may have gone on after its last answer
         with contextlib.suppress(BlockingIOError):
@@ -185,7 +185,7 @@ class ForkedProcess:
         self._signal(signal.SIGSTOP)
 
     def used(self) -> Used | None:
-        """What it has used so far."""
+        """The processor time and memory that it has used so far."""
         try:
             ran, _waited, _times = self._schedule()
             pages = int(Path(f"/proc/{self._pid}/statm").read_text(encoding="ascii").split()[0])
@@ -246,7 +246,7 @@ class ForkedProcess:
             self._look()
 
     def _look(self) -> None:
-        """Raises TooMuchWritten when it has filled its folder. The kernel bounds a file system of its own."""
+        """Raises TooMuchWritten if it has filled its folder. The kernel bounds a file system of its own."""
         self._looked = time.monotonic()
         if self._folder and scratch.size(self._folder, self._limits.disk) > self._limits.disk:
             raise TooMuchWritten
@@ -321,7 +321,7 @@ class ForkedProcess:
 
 
 def _handle_of(pid: int) -> int | None:
-    """A descriptor that stands for this process and no later one; None where the kernel has none (Linux before 5.3)."""
+    """A descriptor of this process and no later one; None if the kernel has none (Linux before 5.3)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

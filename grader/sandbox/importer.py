@@ -106,10 +106,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class BesideImporter(importlib.abc.MetaPathFinder):
-    """Imports any other file of a submission by its bare name, as a script finds the files beside it.
-
-    It is the last finder: `import random` gets Python's own module, never a learner's `random.py`.
-    """
+    """Imports any other file of a submission by its bare name, as a script finds the files next to it."""
 
     def __init__(self, importer: SubmissionImporter) -> None:
         self.importer = importer
@@ -124,17 +121,14 @@ class BesideImporter(importlib.abc.MetaPathFinder):
 def _sealed(
     sources: Mapping[str, tuple[str, str]], public: Mapping[str, Sequence[str]]
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What runs each of the references and gives its public names: all of it that the rest of the process gets.
-
-    Neither their functions nor a frame in which these run give away the names beside them, or their code. What is done
-    here and below uses no global name and no built-in once a learner's code has run, which could have replaced it.
-    """
+    """Functions that run each of the references and give its public names: all of it that the rest of the process
+    gets."""
     plain = vars(builtins).copy()
     execute, package, seal = exec, PACKAGE, seal_space
 
     def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
         def run() -> dict[str, Any]:
-            # Built-ins of its own: an import is a call of one of them, with the names beside it.
+            # Built-ins of its own: an import is a call of one of them, with the names next to it.
             space = {"__name__": f"{package}.{name}", "__file__": filename, "__builtins__": {**plain}}
             seal(space)
             execute(code, space)

@@ -193,10 +193,8 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
 
 
 def readable_paths(root: str) -> list[str]:
-    """What Python and torch may read later: the standard library, the installed packages, shared libraries.
-
-    Never a folder that holds `root` (the course with its solutions) or the home folder; packages may lie below them.
-    """
+    """The paths that Python and torch may read later: the standard library, the installed packages, shared
+    libraries."""
     kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
     paths = dict.fromkeys(Path(place).resolve() for place in library_places())
     allowed = [path for path in paths if not any(own.is_relative_to(path) for own in kept)]
@@ -204,7 +202,7 @@ def readable_paths(root: str) -> list[str]:
 
 
 def library_places() -> list[str]:
-    """Where Python, torch and the system have their libraries, as this system spells the paths, symbolic links
+    """The folders of Python's, torch's and the system's libraries, as this system spells the paths, symbolic links
     included."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     places = [sysconfig.get_path(name) for name in names] + [sysconfig.get_config_var("LIBDIR")]
@@ -276,8 +274,8 @@ def filter_calls() -> bool:
 
 @cache
 def allowed_calls() -> bytes:
-    """The filter up to the calls whose arguments are checked. It is the same for every worker: the zygote builds it
-    before it forks them."""
+    """The filter up to the calls with arguments to check. It is the same for every worker: the zygote builds it before
+    it forks them."""
     column, architecture = MACHINES[platform.machine()]
     # Another architecture has other numbers: 32-bit calls are made from a 64-bit process by one instruction.
     program: list[Instruction] = [

@@ -1,7 +1,7 @@
 """Linux namespaces around the workers: no network but an isolated loopback, and a minimal file tree.
 
 They are made once, by a process that ends again, and each worker joins them in a fraction of a millisecond. No
-privileges are needed where the system lets an ordinary user make a user namespace; where it does not, this layer is
+privileges are needed where the system lets an ordinary user make a user namespace; if it does not, this layer is
 missing and nothing else changes. All of it is asked of the kernel directly, for the reasons in `kernel`.
 """
 
@@ -66,7 +66,7 @@ class Namespaces:
 def make(base: str, readable: Sequence[str], spelled: Sequence[str]) -> Namespaces | None:
     """Namespaces in which `readable` is there for reading, and no more; `base` is a folder to build the tree in.
 
-    `spelled` are paths as programs spell them: symbolic links along them are recreated. Returns None where the system
+    `spelled` are paths as programs spell them: symbolic links along them are recreated. Returns None if the system
     does not allow it. Call it while this process has one thread.
     """
     if not sys.platform.startswith("linux"):

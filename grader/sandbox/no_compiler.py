@@ -112,7 +112,7 @@ def _as_it_is(function: Callable[..., Any] | None = None, *_rest: Any, **_option
 
 
 def _nothing(*_args: Any, **_options: Any) -> None:
-    """What would tell the compiler something."""
+    """A stand-in for what would tell the compiler something."""
 
 
 def _no(*_args: Any, **_options: Any) -> bool:

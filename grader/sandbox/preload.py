@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import importlib
 import sys
+import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox import no_compiler
@@ -23,6 +26,12 @@ NOT_BELOW_PYTHON = (
     "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
     "masked_scatter_backward",
 )  # fmt: skip
+FUSERS = (
+    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy", "_jit_override_can_fuse_on_gpu",
+    "_jit_set_texpr_fuser_enabled", "_jit_set_nvfuser_enabled", "_jit_set_llga_enabled",
+)  # fmt: skip
+# What compiles a graph so that its ops are run past the dispatcher.
+COMPILING = ("_jit_pass_fuse", "_jit_pass_fuse_tensorexprs", "_jit_to_static_module", "_fuse_to_static_module")
 OURS_ON_META = (
     "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
     "_local_scalar_dense", "nonzero",  # what torch has for them refuses
@@ -44,8 +53,29 @@ def load_torch() -> None:
     torch.compile = _uncompiled
     torch.use_deterministic_algorithms = _deterministic
     private_torch.load_in_this_process()
+    without_fusers()
     no_compiler.install()
     meta_below_python()
+
+
+def without_fusers() -> None:
+    """Has TorchScript run each op by itself: what its fusers compile into a kernel is no op any more that is seen."""
+    import torch
+
+    c: Any = torch._C
+    for name in FUSERS:
+        if switch := getattr(c, name, None):
+            switch(False)
+            setattr(c, name, _stays_off)
+    for name in COMPILING:
+        setattr(c, name, _stays_off)
+    if hasattr(c, "_te"):  # the fuser's own language
+        c._te = types.ModuleType("torch._C._te")
+        sys.modules.pop("torch._C._te", None)
+
+
+def _stays_off(*given: object) -> bool:
+    return False
 
 
 def warm_up() -> None:
@@ -140,7 +170,7 @@ def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
 
 
 def _uncompiled(model: Any = None, **options: object) -> Any:
-    """`torch.compile` where no compiler can be started, as in a sandbox: returns its argument unchanged."""
+    """`torch.compile` if no compiler can be started, as in a sandbox: returns its argument unchanged."""
     return (lambda function: function) if model is None else model
 
 
@@ -170,7 +200,9 @@ def meta_below_python() -> None:
     library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
     library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
     library.impl(torch.ops.aten.relu.default, _relu_on_meta)
-    library.impl(torch.ops.aten.native_layer_norm.default, _layer_norm_on_meta)
+    # In a worker nothing of ours can be imported any more: what the kernel needs comes with it.
+    kernel = functools.partial(_layer_norm_on_meta, private_torch.layer_norm_by_reference)
+    library.impl(torch.ops.aten.native_layer_norm.default, kernel)
 
 
 def _has_meta(op: Any) -> bool:
@@ -190,15 +222,18 @@ def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
 
 
 def _layer_norm_on_meta(
-    x: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+    by_reference: Callable[..., tuple[torch.Tensor, ...]],
+    x: torch.Tensor,
+    normalized_shape: list[int],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
 ) -> tuple[torch.Tensor, ...]:
     import torch
 
-    from grader.calls import private_torch
-
     shape = torch.Size(normalized_shape)
     if any(given is not None and given.shape[-len(shape) :] != shape for given in (x, weight, bias)):
-        return private_torch.layer_norm_by_reference(x, shape, weight, bias, eps)  # which says what does not fit
+        return by_reference(x, shape, weight, bias, eps)  # which says what does not fit
     normed = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
     return normed, mean, torch.empty_like(mean)

@@ -1,7 +1,7 @@
 """Starts a worker, limits it, times it and kills it.
 
 Deadlines are enforced here, in the judge, and never by the code that is graded. A worker is forked from the zygote
-where there is one, else spawned: slower, with the same answers.
+if there is one, else spawned: slower, with the same answers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Process(Protocol):
         """The output of its fault handler, after waiting up to `wait` seconds for some."""
 
     def ask_where(self) -> None:
-        """Makes its fault handler dump the stack, where that is possible."""
+        """Makes its fault handler dump the stack, if that is possible."""
 
     def kill(self) -> int | None:
         """Kills it and every descendant. Returns its wait status (os.waitpid), None when unknown."""
@@ -90,7 +90,7 @@ class Process(Protocol):
         """Like `kill`, without waiting."""
 
     def used(self) -> Used | None:
-        """What it has used so far; None where the system doesn't tell, or it has ended."""
+        """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""
 
     def rest(self) -> None:
         """Stops it until the next `send`, wherever its files are: another step may follow."""
@@ -109,7 +109,7 @@ class Launcher:
         self._had: list[tuple[str, ...]] = []
 
     def launch(self, limits: Limits) -> Process:
-        """A new worker. Raises SandboxError when none can be started."""
+        """A new worker. Raises SandboxError if none can be started."""
         raise NotImplementedError
 
     def promised(self, limits: Limits) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class Worker:
     def exchange(self, data: bytes, seconds: float) -> tuple[bytes, bytes]:
         """Sends a frame and waits for the answer's header and payload.
 
-        Raises NoAnswer when it timed out or the process exited, BadMessage when the answer's sizes are absurd. The
+        Raises NoAnswer if it timed out or the process exited, BadMessage when the answer's sizes are absurd. The
         worker is dead after either.
         """
         return self.exchange_all(data, 1, seconds)[0]
@@ -205,7 +205,7 @@ def report_set_up(layers: Sequence[str]) -> bytes:
 def await_set_up(process: Process) -> list[str]:
     """Waits until a new worker is confined and returns its layers.
 
-    Raises SandboxError when that fails: no learner's code has run yet, so it is never their fault.
+    Raises SandboxError if that fails: no learner's code has run yet, so it is never their fault.
     """
     deadline = time.monotonic() + SET_UP_SECONDS
     try:
@@ -241,7 +241,7 @@ class Command(msgspec.Struct):
 class Reply(msgspec.Struct):
     """The zygote's reply: a process was started (or none, with the reason), or has exited with this status.
 
-    `folder` is a started worker's own, to be looked at; empty where the kernel keeps its size.
+    `folder` is a started worker's own, to be looked at; empty if the kernel keeps its size.
     """
 
     kind: Literal["ready", "started", "ended", "refused", "unforkable"]

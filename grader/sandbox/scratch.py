@@ -33,7 +33,7 @@ class Scratch:
                     return
 
     def folder(self) -> str:
-        """A new, empty folder. Raises OSError when none can be created, not even after all pending removals."""
+        """A new, empty folder. Raises OSError if none can be created, not even after all pending removals."""
         try:
             return tempfile.mkdtemp(dir=self.path)
         except OSError:
@@ -42,7 +42,7 @@ class Scratch:
             return tempfile.mkdtemp(dir=self.path)
 
     def discard(self, folder: str) -> None:
-        """Removes a folder: at once where it holds little, else slice by slice in `tidy`."""
+        """Removes a folder: at once if it holds little, else slice by slice in `tidy`."""
         self._leaving.append(removal(folder))
         self.tidy()
 
@@ -78,7 +78,7 @@ def size(folder: str, bound: int) -> int:
                         return bound + 1
         except (FileNotFoundError, NotADirectoryError):  # it was removed meanwhile
             continue
-        except OSError:  # also where its path is longer than the system allows: the worker is inside and needs no path
+        except OSError:  # also if its path is longer than the system allows: the worker is inside and needs no path
             return bound + 1
     return total
 
@@ -148,8 +148,8 @@ def _remove_stale(place: str) -> None:
 
 
 def _locked(folder: str) -> int:
-    """A descriptor of the folder, which holds its lock. Raises OSError when another process holds it."""
-    import fcntl  # not on Windows, where nothing is forked
+    """A descriptor of the folder, which holds its lock. Raises OSError if another process holds it."""
+    import fcntl  # not on Windows, if nothing is forked
 
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""Workers spawned as new interpreters, where torch can't be forked: slower, with the same results."""
+"""Workers spawned as new interpreters, if torch can't be forked: slower, with the same results."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class SpawnedProcess:
         return self.printed()[-FAULTS_KEPT:]
 
     def ask_where(self) -> None:
-        """Makes the fault handler write the learner's line, where the system has the signal."""
+        """Makes the fault handler write the learner's line, if the system has the signal."""
         self._signal("SIGUSR1")
 
     def dismiss(self) -> None:

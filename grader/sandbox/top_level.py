@@ -41,42 +41,53 @@ class TopLevel:
         self.failed: list[Failed] = []
 
     def run(self, source: str, filename: str, names: dict[str, Any]) -> None:
-        """Runs a file in a namespace. Raises what compiling raises where it is no Python."""
-        body: list[ast.stmt] | None = None
+        """Runs a file in a namespace. Raises what compiling raises if it is no Python."""
         try:
             code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError:
-            body = ast.parse(source, filename).body  # raises where it is no Python at all
-            code, body = self._compiled(body, filename, _future(body))
-        while True:
-            try:
-                with self._limited():
-                    exec(code, names)  # what a worker is for
-                return
-            except BaseException as error:  # a learner's line may raise anything
-                line = _line_in(error, code)
-                body = ast.parse(source, filename).body if body is None else body
-                failed = next((place for place, each in enumerate(body) if _first(each) <= line <= _last(each)), None)
-                parts = list(_one_by_one(body[failed])) if failed is not None else []
-                if len(parts) < 2:
-                    self._note(error, filename, line, body[failed] if failed is not None else None)
-                    parts = []
-                if failed is None:
-                    return
-                code, body = self._compiled([*parts, *body[failed + 1 :]], filename, code.co_flags & FUTURE)
+            body = ast.parse(source, filename).body  # raises if it is no Python at all
+            self._one_by_one(body, filename, names, _future(body))
+            return
+        error = self._error_of(code, names)
+        if error is None:
+            return
+        line, body = _line_in(error, code), ast.parse(source, filename).body
+        index = next((index for index, each in enumerate(body) if _first(each) <= line <= _last(each)), None)
+        if index is None:  # its traceback says nothing: the rest is not known
+            self._note(error, filename, line, None)
+            return
+        imports = list(_imports(body[index]))
+        if len(imports) < 2:
+            self._note(error, filename, line, body[index])
+            imports = []
+        self._one_by_one([*imports, *body[index + 1 :]], filename, names, code.co_flags & FUTURE)
 
-    def _compiled(self, body: list[ast.stmt], filename: str, flags: int) -> tuple[types.CodeType, list[ast.stmt]]:
-        """The statements as code, without those that only a notebook or a function may hold: `await`, `return`."""
-        while True:
+    def _one_by_one(self, body: Sequence[ast.stmt], filename: str, names: dict[str, Any], flags: int) -> None:
+        """Runs statements by themselves. One that only a notebook or a function may hold, as `await` and `return`, is
+        left out as well."""
+        waiting = list(reversed(body))
+        while waiting:
+            statement = waiting.pop()
             try:
-                return compile(ast.Module(body, []), filename, "exec", flags, dont_inherit=True), body
+                code = compile(ast.Module([statement], []), filename, "exec", flags, dont_inherit=True)
             except SyntaxError as error:
-                line = error.lineno or 0
-                failed = next((each for each in body if _first(each) <= line <= _last(each)), None)
-                if failed is None:
-                    raise
-                self._note(error, filename, line, failed)
-                body = [each for each in body if each is not failed]
+                self._note(error, filename, error.lineno or _first(statement), statement)
+                continue
+            raised = self._error_of(code, names)
+            imports = list(_imports(statement)) if raised is not None else []
+            if len(imports) > 1:
+                waiting += reversed(imports)
+            elif raised is not None:
+                self._note(raised, filename, _line_in(raised, code) or _first(statement), statement)
+
+    def _error_of(self, code: types.CodeType, names: dict[str, Any]) -> BaseException | None:
+        """Runs code, and returns the error that it raised."""
+        try:
+            with self._limited():
+                exec(code, names)  # what a worker is for
+        except BaseException as error:  # a learner's line may raise anything
+            return error
+        return None
 
     def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
         names = frozenset(_bound(statement)) if statement is not None else frozenset()
@@ -115,7 +126,7 @@ TRACEBACK: Any = BaseException.__dict__["__traceback__"]  # a learner's class ma
 SHORTEST, AGAIN = 0.2, 0.2  # seconds
 
 
-def _one_by_one(statement: ast.stmt) -> Iterator[ast.stmt]:
+def _imports(statement: ast.stmt) -> Iterator[ast.stmt]:
     """The imports that a statement is made of: of several modules in one line only those that are missing fail."""
     if isinstance(statement, ast.Import):
         yield from (ast.copy_location(ast.Import([alias]), statement) for alias in statement.names)
@@ -134,7 +145,7 @@ def _future(body: Sequence[ast.stmt]) -> int:
 
 
 def _line_in(error: BaseException, code: types.CodeType) -> int:
-    """The line of the code at which an error passed it; 0 where its traceback does not say."""
+    """The line of the code at which an error passed it; 0 if its traceback does not say."""
     trace: types.TracebackType | None = TRACEBACK.__get__(error)
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next

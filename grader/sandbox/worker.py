@@ -143,7 +143,7 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
     builtins.look_for({family for families in load.off_limits.values() for family in families})
 
     def quiet() -> None:
-        if not importer.references:  # beside them nobody may set one
+        if not importer.references:  # next to them nobody may set one
             setprofile(None)
             settrace(None)
 
@@ -173,7 +173,7 @@ def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder
 
 
 def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
-    """The line that would have bound a name, or perhaps did with a star, where it was left out."""
+    """The line that would have bound a name, or perhaps did with a star, if it was left out."""
     failed = importer.top_level.failed
     binding = [each for each in failed if name in each.names] or [each for each in failed if "*" in each.names]
     return _described(binding[0]) if binding else None
@@ -199,7 +199,7 @@ def _warn_of_lines_in(filenames: set[str]) -> None:
 
 
 class _Breakpoint:
-    """`breakpoint()` where nobody can answer: it says so once, and the code goes on."""
+    """`breakpoint()` without a terminal: it says so once, and the code goes on."""
 
     said = False
 

@@ -107,3 +107,21 @@ def test_what_is_read_of_a_request(text: str, found: list[tuple[str, str]] | Non
     assert len(requests) <= second_look.MOST and all(len(one.text) <= second_look.LONGEST for one in requests)
     if found is not None:
         assert [(one.step, one.text) for one in requests] == found
+
+
+def test_a_push_is_the_classrooms_word(tmp_path: Path) -> None:
+    """GitHub Classroom's own export says when; `handed_in.csv` counts before it, and a table of another kind is
+    refused."""
+    (tmp_path / "assignments.toml").write_text(TERM + "due = 2026-09-14\nlate = { per_day = 10 }\n", encoding="utf-8")
+    header = "assignment_name,github_username,roster_identifier,submission_timestamp\n"
+    rest = "Week 1 & more,ada-l,Ada Lovelace,2026-09-15 10:00:00 UTC\nOther,bo,Bo,2026-09-15 10:00:00 UTC\n"
+    (tmp_path / "grades.csv").write_text(header + rest, encoding="utf-8")
+    (tmp_path / "handed_in.csv").write_text("student,time\ncy,2026-09-20\n", encoding="utf-8")
+    marked = marking.of(read(tmp_path / "assignments.toml"), "week1")
+    assert set(marked.pushed) == {"ada-l", "Ada Lovelace"} and set(marked.times) == {"cy"}
+    told = marked._told("ada-l")
+    assert told is not None and (told[0].day, told[1]) == (15, "grades.csv")
+    assert marked._told("bo") is None and (marked._told("cy") or ("", ""))[1] == "handed_in.csv"
+    (tmp_path / "grades.csv").write_text("student,time\nada,2026-09-15\n", encoding="utf-8")
+    with pytest.raises(BadTerm, match="has to name the columns assignment_name"):
+        marking.of(read(tmp_path / "assignments.toml"), "week1")

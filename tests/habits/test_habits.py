@@ -218,3 +218,14 @@ def test_a_terminal_of_no_width(tmp_path: Path) -> None:
     )
     assert "Usage" in done.stdout.splitlines()[0]
     assert len(done.stdout.splitlines()) > 20
+
+
+def test_a_layer_norm_on_meta_needs_nothing_of_ours(grader: Grader) -> None:
+    """A worker's kernels import nothing of the grader's when they run."""
+    norm = "\n\ndef normed(x):\n    return torch.nn.functional.layer_norm(x, x.shape[-1:])\n"
+    text = (
+        files("step02_softmax")[0].replace("    largest =", "    normed(x.float())\n    largest =")
+        + f"\nimport torch\n{norm}"
+    )
+    assert "normed(x.float())" in text.partition("def normed")[0]
+    assert graded(grader, {"step02_softmax": text}, ["step02_softmax"]).steps[0].status == "pass"

@@ -41,26 +41,26 @@ def verdicts(grader: Grader, read: Submission, steps: list[str], seed: int) -> o
 def same(graders: tuple[Grader, Grader], read: Submission, steps: list[str]) -> None:
     """Fails unless both say the same, under a new seed and under one seen before."""
     fast, plain = graders
-    for seed in (11, 11, 12):
+    for seed in (11, 11, 12) if THOROUGH else (11, 11):
         assert verdicts(fast, read, steps, seed) == verdicts(plain, read, steps, seed)
 
 
 @pytest.mark.parametrize("first", [0, *([6, 12, 18, 24] if THOROUGH else [])])
 def test_references(graders: tuple[Grader, Grader], solved: Path, first: int) -> None:
-    same(graders, submissions.read(solved), choice.step_names()[first : first + 6])
+    same(graders, submissions.read(solved), choice.step_names()[first : first + (6 if THOROUGH else 3)])
 
 
-@pytest.mark.parametrize("folder", sample(EXAMPLES, 5), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", sample(EXAMPLES, len(EXAMPLES)), ids=lambda folder: folder.name)
 def test_examples(graders: tuple[Grader, Grader], folder: Path) -> None:
     """Submissions of a class, right, wrong, half done and hostile."""
-    same(graders, submissions.read(folder), choice.step_names(None, choice.CORE)[: None if THOROUGH else 4])
+    same(graders, submissions.read(folder), choice.step_names(None, choice.CORE)[: None if THOROUGH else 3])
 
 
 @pytest.mark.parametrize("kind", ["variants", "mistakes"])
 def test_other_ways(graders: tuple[Grader, Grader], kind: str) -> None:
     """Right and wrong ways of a function in the place of the reference's."""
     sources = {step.name: step.solved() for step in solutions()}
-    for step in sample([step for step in solutions() if not step.lacking], 14):
+    for step in sample([step for step in solutions() if not step.lacking], 28):
         ways = list(ways_of(step, kind))
         for text in ways if WHOLE else ways[:1]:
             there = sources | {step.name: f"{step.solved()}\n\n{text}\n"}
@@ -89,3 +89,40 @@ def test_attacks(graders: tuple[Grader, Grader], attack: hostile.Attack) -> None
     reports = [grader.grade(read, [attack.step], device="cpu", seed=3) for grader in (fast, plain)]
     statuses = [[(check.name, check.status, check.points) for check in report.steps[0].checks] for report in reports]
     assert statuses[0] == statuses[1]
+
+
+ONCE_WRONG = """
+import os
+
+def softmax(x, dim=-1):
+    first = not os.path.exists("asked")
+    open("asked", "a").close()
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True) + first
+"""
+LATE = """
+import time
+
+def softmax(x, dim=-1):
+    time.sleep(2.5)
+    exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+"""
+
+
+def test_what_is_asked_again_knows_nothing_of_before(graders: tuple[Grader, Grader]) -> None:
+    """Code that is wrong at its first call only gets no second chance: neither its process nor its files are there."""
+    read = hostile.one_file(hostile.STEP, ONCE_WRONG)
+    for grader in graders:
+        (step,) = grader.grade(read, [hostile.STEP], device="cpu", seed=3).steps
+        assert step.status == "fail"
+        assert [check.status for check in step.checks].count("fail") == 1
+    same(graders, read, [hostile.STEP])
+
+
+@pytest.mark.thorough
+def test_a_slow_answer_is_waited_for(graders: tuple[Grader, Grader]) -> None:
+    """In few messages it isn't: then it is asked again."""
+    read = hostile.one_file(hostile.STEP, LATE)
+    (step,) = graders[0].grade(read, [hostile.STEP], device="cpu", seed=3).steps
+    assert step.checks[0].status == "pass"
