@@ -47,6 +47,8 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool =
     Gradients flow to query, key and value, once.
     Memory: no tensor or array of the forward pass, a mask included, may hold a T_q x T_k matrix, nor one block of
     queries against all keys. Per batch and head the largest storage has at most
-    2 * (T_q + T_k + block_size) * (max(d, d_v) + 1) + 2 * T_q * block_size elements.
+    2 * (T_q + T_k + block_size) * (max(d, d_v) + 1) + 2 * T_q * block_size elements. All that are there at the same
+    time have at most 4 times as many: pieces of the matrix that are kept in a list are the matrix. Matrix products take
+    at most 4 times the 2 * T_q * T_k * (d + d_v) operations of one pass over all pairs.
     """
     raise NotImplementedError

@@ -15,7 +15,7 @@ MAX_LEFT_OUT = 20  # lines reported in one answer
 
 # What a call costs: the largest storage made (elements), the peak of what Python and NumPy allocate (bytes), the
 # operations of matrix products (by dtype), what is kept for a backward pass (elements), launches of Triton's kernels.
-Measure = Literal["largest", "peak", "products", "saved", "launches"]
+Measure = Literal["largest", "live", "peak", "products", "saved", "launches"]
 
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_NAMES)]
 

@@ -32,6 +32,11 @@ NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_run
 COMPOSITE = "CompositeImplicitAutograd"
 KEY = private.key_named(PLACE)
 _AFTER = private.keys_after(KEY)
+# Of torch's C classes: a learner may give `Tensor` other ones by the same name.
+storage_of, element_size, length = (
+    getattr(torch._C.TensorBase, name) for name in ("untyped_storage", "element_size", "numel")
+)
+storage_size = getattr(torch._C.StorageBase, "nbytes")  # noqa: B009 - it has no type
 
 
 class EveryOp:
@@ -157,10 +162,37 @@ class LargestStorage(EveryOp):
                 self.measured = max(self.measured, _elements(leaf))
 
 
+class LiveStorages(EveryOp):
+    """Records the peak, in elements, of the storages that ops made inside the block and that are there at once: a
+    matrix that is kept in pieces counts as a whole."""
+
+    def __init__(self) -> None:
+        self.measured = 0
+        self._made: list[tuple[StorageWeakRef, int]] = []
+        self._total = 0  # of all in the list
+
+    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Adds the storages of what an op gave, but for those that it was given."""
+        given = {
+            storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
+        }
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(leaf, Tensor) and _has_storage(leaf) and not leaf.is_meta:
+                storage = storage_of(leaf)
+                if storage.data_ptr() not in given:
+                    elements = storage_size(storage) // element_size(leaf)
+                    self._made.append((StorageWeakRef(storage), elements))
+                    self._total += elements
+        if self._total > self.measured:  # else it is no new peak, whatever has been freed
+            self._made = [made for made in self._made if not made[0].expired()]
+            self._total = sum(elements for _storage, elements in self._made)
+            self.measured = max(self.measured, self._total)
+
+
 def _elements(tensor: Tensor) -> int:
     """Of a tensor's storage; of a sparse one, of what its values take."""
     if tensor.layout == torch.strided:
-        return tensor.untyped_storage().nbytes() // tensor.element_size()
+        return int(storage_size(storage_of(tensor)) // element_size(tensor))
     if tensor.layout == torch.sparse_coo:
         return tensor._values().numel()
     return tensor.values().numel() if tensor.layout in COMPRESSED else tensor.numel()
@@ -182,21 +214,21 @@ class MatrixProducts(EveryOp):
         name = op.name().partition("::")[2].partition(".")[0]
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
-            self._count(first, first.numel() * (second.shape[-1] if second.dim() > 1 else 1))
+            self._count(first, length(first) * (second.shape[-1] if second.dim() > 1 else 1))
         elif ATTENTION in name and "backward" not in name:
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
         elif ELEMENTWISE.match(name):
-            given = [leaf.numel() for leaf in leaves(args) if isinstance(leaf, Tensor)]
+            given = [length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor)]
             for made in leaves(result):
-                if isinstance(made, Tensor) and made.numel() > max(given):
-                    self._count(made, made.numel())
+                if isinstance(made, Tensor) and length(made) > max(given):
+                    self._count(made, length(made))
         elif PRODUCTS.search(name):
             # Of an (m, k) and a (k, n) matrix, m * n * k is the root of the product of all three sizes.
-            sizes = sorted(leaf.numel() for leaf in leaves(args) if isinstance(leaf, Tensor))[-2:]
+            sizes = sorted(length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor))[-2:]
             for made in leaves(result):
                 if isinstance(made, Tensor):
-                    self._count(made, math.isqrt(math.prod(sizes) * made.numel()))
+                    self._count(made, math.isqrt(math.prod(sizes) * length(made)))
 
     def _count(self, factor: Tensor, products: int) -> None:
         if self.on_meta or not factor.is_meta:

@@ -20,7 +20,14 @@ from torch.overrides import TorchFunctionMode
 
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
-from grader.calls.counters import KernelLaunches, LargestStorage, MatrixProducts, Narrowed, SavedForBackward
+from grader.calls.counters import (
+    KernelLaunches,
+    LargestStorage,
+    LiveStorages,
+    MatrixProducts,
+    Narrowed,
+    SavedForBackward,
+)
 from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
@@ -44,6 +51,7 @@ class Circumstances(ExitStack):
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
+            "live": LiveStorages,
             "products": lambda: MatrixProducts(options.device == "meta"),
             "saved": lambda: SavedForBackward(called),
             "launches": KernelLaunches,

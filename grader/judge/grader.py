@@ -130,13 +130,12 @@ class Grader:
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
         sources, earlier = follow_through.with_earlier(submission, wanted)
-        run = 0 if self._plain else next(self._runs)
-        request = msgspec.structs.replace(self._request(submission, device, seed), sources=sources, run=run)
-        request.repeats = seed is not None
+        request = self._request(submission, device, seed)
+        request.sources, request.repeats = sources, seed is not None
+        request.run = 0 if self._plain else next(self._runs)
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:
-            self._is_grading = False
             self._end_run(request)
         results = [
             follow_through.note_earlier(graded[name].result, sources, earlier) for name in everything if name in wanted
@@ -171,7 +170,8 @@ class Grader:
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 
     def _end_run(self, request: GradeRequest) -> None:
-        """Has the judges end what waits for another step of this submission."""
+        """The grading is over: has the judges end what waits for another step of this submission."""
+        self._is_grading = False
         for judge in self._judges if request.run else ():
             with contextlib.suppress(OSError):  # it has died
                 judge.send(msgspec.structs.replace(request, sources={}, is_over=True))

@@ -1,10 +1,52 @@
-"""The rules by which a check that passed has no points, or fails with others."""
+"""The rules by which a step is not run, and by which a check that passed has no points, or fails with others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from grader.base.language import gettext as _
-from grader.base.results import CheckResult
+from grader.base.results import CheckResult, Status, StepResult
 from grader.checks.trial import Verdict
+from grader.course.stubs import is_untouched
+from grader.judge.messages import GradeRequest, StepGraded
+from grader.oracle.live import Solution
+
+
+def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
+    """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
+    source = request.sources.get(step.name)
+    if step.lacking:
+        sentence = _(
+            "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
+        )
+        return _not_run(step, devices, "skipped", sentence.format(package=step.lacking), score=None)
+    if step.name in request.problems:
+        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
+    if source is None or is_untouched(source[1]):
+        missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
+        return _not_run(step, devices, "todo", "" if source else missing)
+    if not devices:
+        return _not_run(step, devices, "skipped", _("{device}: not available").format(device=request.device))
+    return None
+
+
+def _not_run(
+    step: Solution, devices: Sequence[str], status: Status, message: str, score: float | None = 0.0
+) -> StepGraded:
+    checks = [
+        CheckResult(
+            name=check.name, title=_(check.title), device=device, status=status, points=0.0,
+            max_points=0.0 if score is None else check.points / max(len(devices), 1),
+            message=message if index == 0 or status == "skipped" else "",
+        )
+        for device in devices or ["cpu"]
+        for index, check in enumerate(step.checks)
+    ]  # fmt: skip
+    result = StepResult(
+        name=step.name, track=step.track, title=_(step.title), status=status, score=score, max_score=step.points,
+        seconds=0.0, checks=checks, message=message,
+    )  # fmt: skip
+    return StepGraded(result, [])
 
 
 def count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
 from grader.base.paths import STEP_NAME
-from grader.base.results import CheckResult, Reproduction, Status, StepResult, leading, step_status
+from grader.base.results import CheckResult, Reproduction, StepResult, leading, step_status
 from grader.calls.call import Load, Raised
 from grader.checks import lazy, reproduction
 from grader.checks.backends import Oracle
@@ -24,7 +24,6 @@ from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
-from grader.course.stubs import is_untouched
 from grader.judge import points, shown
 from grader.judge.follow_through import with_stock
 from grader.judge.imported_names import imported_steps
@@ -52,24 +51,6 @@ class Answers:
     oracle: Oracle
     witness: Witness
     scripts: dict[str, dict[str, Script]] = field(default_factory=dict)  # of each device's checks
-
-
-def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
-    """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
-    source = request.sources.get(step.name)
-    if step.lacking:
-        sentence = _(
-            "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
-        )
-        return _not_run(step, devices, "skipped", sentence.format(package=step.lacking), score=None)
-    if step.name in request.problems:
-        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
-    if source is None or is_untouched(source[1]):
-        missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
-        return _not_run(step, devices, "todo", "" if source else missing)
-    if not devices:
-        return _not_run(step, devices, "skipped", _("{device}: not available").format(device=request.device))
-    return None
 
 
 def limits_on(device: str, limits: Limits) -> Limits:
@@ -387,22 +368,3 @@ def _waits_for(verdict: Verdict, step: str) -> str:
 def _refused(verdict: Verdict) -> str:
     """The public name with the answer that failed the check: of the call that was refused, or of the last one."""
     return "" if verdict.status == "pass" else verdict.blamed
-
-
-def _not_run(
-    step: Solution, devices: Sequence[str], status: Status, message: str, score: float | None = 0.0
-) -> StepGraded:
-    checks = [
-        CheckResult(
-            name=check.name, title=_(check.title), device=device, status=status, points=0.0,
-            max_points=0.0 if score is None else check.points / max(len(devices), 1),
-            message=message if index == 0 or status == "skipped" else "",
-        )
-        for device in devices or ["cpu"]
-        for index, check in enumerate(step.checks)
-    ]  # fmt: skip
-    result = StepResult(
-        name=step.name, track=step.track, title=_(step.title), status=status, score=score, max_score=step.points,
-        seconds=0.0, checks=checks, message=message,
-    )  # fmt: skip
-    return StepGraded(result, [])

@@ -17,7 +17,7 @@ from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, m
 ROOM = 16.0
 PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at the same time
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
-MEMORY = ("largest", "peak", "saved")  # the measures that tell one mistake from another
+MEMORY = ("largest", "live", "peak", "saved")  # the measures that tell one mistake from another
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
 OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
 OF_A_CLASS = ("__init__", "forward", "__call__")
@@ -50,7 +50,7 @@ def same_size(size: int, answers: list[Exchange]) -> bool:
     """Whether these answers took this much memory. A peak, or what is kept for a backward pass, need only be close."""
     theirs = size_measured(answers)
     if theirs and answers[-1].measured != "largest":
-        room = PEAK_ROOM if answers[-1].measured == "peak" else SAVED_ROOM
+        room = PEAK_ROOM if answers[-1].measured in ("live", "peak") else SAVED_ROOM
         return theirs < room * size and size < room * theirs
     return theirs == size
 

@@ -26,7 +26,7 @@ LENGTH = struct.Struct("<I")
 Checks = dict[str, Script]
 
 
-class Entry(msgspec.Struct, array_like=True):
+class LearnedCheck(msgspec.Struct, array_like=True):
     """The script of one check."""
 
     step: str
@@ -68,7 +68,7 @@ class SharedScripts:
         while at < len(data):
             (length,) = LENGTH.unpack_from(data, at)
             at += LENGTH.size + length
-            self._take(msgspec.msgpack.decode(data[at - length : at], type=Entry))
+            self._take(msgspec.msgpack.decode(data[at - length : at], type=LearnedCheck))
 
     def publish(self, step: str) -> None:
         """Appends what was learned of a step since."""
@@ -95,11 +95,11 @@ class SharedScripts:
                 before = self._written.get((step, device, check))
                 self._written[step, device, check] = known
                 if known != before:
-                    entry = Entry(step, seed, device, check, script.groups, script.passed, script.reached)
+                    entry = LearnedCheck(step, seed, device, check, script.groups, script.passed, script.reached)
                     data = msgspec.msgpack.encode(entry)
                     yield LENGTH.pack(len(data)) + data
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: LearnedCheck) -> None:
         checks = self.of(entry.step, entry.seed).setdefault(entry.device, {})
         script = checks.setdefault(entry.check, Script(entry.groups))
         script.passed |= entry.passed

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from grader.checks.assertions import (
     GUARDED_TWICE,
+    Answer,
     Draw,
     Implementation,
     _,
@@ -237,6 +238,14 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
         got = student.using(measures=("largest",)).flash_attention(query, key, value, *options)
         agree(got, expected, terms=terms)
         within_bound(got.measured("largest"), (num_queries, num_keys), width, options[1] if options else DEFAULT_BLOCK)
+    # In pieces that are kept, the matrix is there as a whole.
+    num_queries, num_keys, block_size = 160, 960, 32
+    query, key = draw.normal(1, 1, num_queries, width), draw.normal(1, 1, num_keys, width)
+    value = draw.normal(1, 1, num_keys, width)
+    expected = reference.flash_attention(query, key, value, False, block_size)
+    got = student.using(measures=("live", "products")).flash_attention(query, key, value, False, block_size)
+    agree(got, expected, terms=num_keys)
+    _no_pieces(got, (num_queries, num_keys), width, block_size)
     # As a NumPy array or as lists the matrix takes memory outside of torch. Small inputs first, so that what Python
     # makes once is there already.
     query, key, value = draw.normal(1, 1, 32, width), draw.normal(1, 1, 512, width), draw.normal(1, 1, 512, width)
@@ -251,6 +260,31 @@ def test_memory(student: Implementation, reference: Implementation, draw: Draw) 
             "Outside of torch, in arrays of NumPy or in lists, the call took {got} bytes, and at most {most} are "
             "allowed: the whole matrix of scores has no place there either."
         ).format(got=got.measured("peak"), most=most),
+    )
+
+
+def _no_pieces(got: Answer, lengths: tuple[int, int], width: int, block_size: int) -> None:
+    """Fails if the tensors that were there at once had more elements than some blocks, or pairs were multiplied again
+    and again."""
+    num_queries, num_keys = lengths
+    live, allowed = got.measured("live"), 4 * most_elements(lengths, width, block_size)
+    holds(
+        live <= allowed,
+        _(
+            "The tensors that were there at the same time had {live} elements. With {num_queries} queries, {num_keys} "
+            "keys and block_size = {block_size} at most {allowed} are allowed; the whole matrix of scores has "
+            "{matrix}, also in pieces that are kept in a list."
+        ).format(
+            live=live, num_queries=num_queries, num_keys=num_keys, block_size=block_size, allowed=allowed,
+            matrix=num_queries * num_keys,
+        ),
+    )  # fmt: skip
+    products, most = sum(got.measured("products").values()), 4 * 2 * num_queries * num_keys * 2 * width
+    holds(
+        products <= most,
+        _(
+            "The matrix products took {products} operations, and at most {most} are allowed: 4 passes over all pairs."
+        ).format(products=products, most=most),
     )
 
 

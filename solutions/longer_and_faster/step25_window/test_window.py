@@ -5,6 +5,7 @@ from torch import Tensor
 
 from grader.checks.assertions import (
     GUARDED,
+    Answer,
     Draw,
     Implementation,
     _,
@@ -21,6 +22,8 @@ OFF_LIMITS: dict[str, tuple[str, ...]] = {"window_attention": ("flex_attention",
 
 # Scores of size 1000 are rounded to 1000 times the dtype's step, and weights may be that far off: sqrt(terms) = 1000.
 LARGE_SCORES = 1_000_000
+
+MANY = 320  # tokens, beyond which whoever multiplies all pairs takes several times the products of any right way
 
 # T, window, is_causal, num_global: shorter than the window, as long as it, a multiple of it, and not.
 SIZES = (
@@ -203,7 +206,8 @@ def test_any_regime(student: Implementation, reference: Implementation, draw: Dr
 def test_memory(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Exact without a tensor, or a mask, as large as the whole matrix, nor a copy of the window for each token."""
     # With one head an unfolded window is a view that is multiplied without a copy; a mask shows with one head alone.
-    for shape, tokens, window, is_causal in (((2, 3), 160, 16, True), ((1, 1), 150, 8, True), ((2, 2), 140, 16, False)):
+    sizes = (((2, 3), 160, 16, True), ((1, 1), MANY, 8, True), ((2, 2), 140, 16, False))
+    for shape, tokens, window, is_causal in sizes:
         _fits(student, reference, draw, shape, tokens, (window, is_causal, 0))
 
 
@@ -212,7 +216,7 @@ def test_memory_with_global_tokens(student: Implementation, reference: Implement
     """The same with global tokens: they add a few rows and columns, and no matrix."""
     for shape, tokens, window, is_causal in (
         ((2, 2), 160, 16, False),
-        ((1, 1), 150, 8, False),
+        ((1, 1), MANY, 8, False),
         ((2, 2), 140, 12, True),
     ):
         _fits(student, reference, draw, shape, tokens, (window, is_causal, 2))
@@ -232,7 +236,7 @@ def _fits(
     drawn = [draw.normal(tokens, width) for _input in range(3)]
     turned = [[rows.roll(7 * head, dims=0) for head in range(shape[0] * shape[1])] for rows in drawn]
     query, key, value = (torch.stack(heads).view(*shape, tokens, width) for heads in turned)
-    got = student.using(measures=("largest",)).window_attention(query, key, value, *options)
+    got = student.using(measures=("largest", "live", "products")).window_attention(query, key, value, *options)
     agree(got, reference.window_attention(query, key, value, *options), terms=tokens)
     allowed = shape[0] * shape[1] * 4 * (tokens + window) * (max(window, width) + num_global + 1)
     holds(
@@ -252,4 +256,31 @@ def _fits(
             allowed=allowed,
             matrix=shape[0] * shape[1] * tokens * tokens,
         ),
+    )
+    _no_pieces(got, 6 * allowed, shape[0] * shape[1] * tokens * tokens)
+    if tokens == MANY:
+        _no_pairs(got, int(0.4 * 2 * shape[0] * shape[1] * tokens * tokens * 2 * width))
+
+
+def _no_pieces(got: Answer, allowed: int, matrix: int) -> None:
+    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
+    live = got.measured("live")
+    holds(
+        live <= allowed,
+        _(
+            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
+            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
+        ).format(live=live, allowed=allowed, matrix=matrix),
+    )
+
+
+def _no_pairs(got: Answer, most: int) -> None:
+    """Fails if as many products were computed as all pairs take."""
+    products = sum(got.measured("products").values())
+    holds(
+        products <= most,
+        _(
+            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
+            "multiplied at all."
+        ).format(products=products, most=most),
     )

@@ -164,7 +164,7 @@ def unfolded_blocks(
 def online_softmax(
     query: Tensor, key: Tensor, value: Tensor, window: int, is_causal: bool = True, num_global: int = 0
 ) -> Tensor:
-    """Blocks of keys with running sums, as in step 10."""
+    """Blocks of keys with running sums, as in step 10, but for those that no query of a block sees."""
     T, size = query.shape[-2], 16
     if window < 1 or key.shape[-2] != T:
         raise ValueError("wrong arguments")
@@ -175,6 +175,9 @@ def online_softmax(
         top = torch.full_like(q[..., :1], -1e30)
         total, context = torch.zeros_like(top), torch.zeros_like(value[..., :1, :])
         for start in range(0, begin + q.shape[-2] if is_causal else T, size):
+            is_near = start < begin + size + window and begin < start + size + window
+            if not is_near and min(begin, start) >= num_global:
+                continue
             k, v = key[..., start : start + size, :], value[..., start : start + size, :]
             j = torch.arange(start, start + k.shape[-2], device=query.device)
             mask = ((i - j).abs() < window) | (i < num_global) | (j < num_global)

@@ -33,7 +33,8 @@ def linear_attention(query: Tensor, key: Tensor, value: Tensor, is_causal: bool 
     is_causal: both sums, of the values and of the weights, are over the keys 0 to i for query i. Raises ValueError when
     T_q and T_k differ then.
     Memory: no tensor may hold a T_q x T_k matrix. Per batch and head the largest storage has at most
-    (max(T_q, T_k) + 64) * max(64, (d + 1) * (d_v + 1)) elements.
+    (max(T_q, T_k) + 64) * max(64, (d + 1) * (d_v + 1)) elements, and all that are there at the same time have at most
+    twice as many. Matrix products take at most a quarter of the 2 * T_q * T_k * (d + d_v) operations of all pairs.
     """
     ### BEGIN SOLUTION
     num_queries, num_keys = query.shape[-2], key.shape[-2]

@@ -166,7 +166,7 @@ def _fits(
     width, value_width = 4, 3
     query, key = some(draw, batch, heads, num_queries, width), some(draw, batch, heads, num_keys, width)
     value = draw.normal(batch, heads, num_keys, value_width)
-    got = student.using(measures=("largest",)).linear_attention(query, key, value, is_causal)
+    got = student.using(measures=("largest", "live", "products")).linear_attention(query, key, value, is_causal)
     agree(got, reference.linear_attention(query, key, value, is_causal), terms=GUARDED)
     allowed = batch * heads * (max(num_queries, num_keys) + 64) * max(64, (width + 1) * (value_width + 1))
     holds(
@@ -186,6 +186,33 @@ def _fits(
             allowed=allowed,
             matrix=batch * heads * num_queries * num_keys,
         ),
+    )
+    pairs = batch * heads * num_queries * num_keys
+    _no_pieces(got, 2 * allowed, pairs)
+    _no_pairs(got, 2 * pairs * (width + value_width) // 4)
+
+
+def _no_pieces(got: Answer, allowed: int, matrix: int) -> None:
+    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
+    live = got.measured("live")
+    holds(
+        live <= allowed,
+        _(
+            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
+            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
+        ).format(live=live, allowed=allowed, matrix=matrix),
+    )
+
+
+def _no_pairs(got: Answer, most: int) -> None:
+    """Fails if as many products were computed as all pairs take."""
+    products = sum(got.measured("products").values())
+    holds(
+        products <= most,
+        _(
+            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
+            "multiplied at all."
+        ).format(products=products, most=most),
     )
 
 
