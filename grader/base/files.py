@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -80,7 +81,7 @@ def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
     if Path(os.path.abspath(path)).is_relative_to("/dev"):  # as in `--json /dev/stdout`: no file may take its place
         path.write_bytes(content)
         return
-    unfinished = path.parent / f".{os.getpid()}.unfinished"
+    unfinished = path.parent / f".{os.getpid()}-{threading.get_ident()}.unfinished"  # several threads may write here
     try:
         if private:
             unfinished.touch(0o600)

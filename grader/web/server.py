@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import json
+import re
 import secrets
 import socket
 import threading
@@ -29,6 +30,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from grader.base import language
 from grader.base.language import gettext as _
@@ -41,7 +43,9 @@ ASSETS = Path(__file__).parent / "assets"
 TEMPLATES = Path(__file__).parent / "templates"
 ALIVE_SECONDS = 10.0  # between two signs of life, by which a closed browser is noticed
 MOST_BYTES = 64 * 1024  # of a request
-MOST_STREAMS = 32
+MOST_STREAMS, MOST_CONNECTIONS = 32, 200
+SILENT_SECONDS = 10.0  # for the first request of a connection
+PLACE = re.compile(r"/(?![/\\])[^\s\\\x00-\x20\x7f]*+")  # a browser leaves out tabs and line breaks
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -50,6 +54,34 @@ HEADERS = {
     "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
 }  # fmt: skip
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": _("This is no JSON that the page sends.")}, 400)
+
+
+MALFORMED = dict.fromkeys((json.JSONDecodeError, UnicodeDecodeError, RecursionError), _malformed)
+
+
+class Bounded(H11Protocol):
+    """A connection that is ended when it asks for nothing, or is one too many: each takes a file descriptor."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Takes a new connection, or ends it."""
+        if len(self.connections) >= MOST_CONNECTIONS:
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self.loop.call_later(SILENT_SECONDS, self._end_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets a connection that was taken."""
+        if getattr(self, "transport", None) is not None:
+            super().connection_lost(exc)
+
+    def _end_if_silent(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.abort()
 
 
 class PageServer:
@@ -73,10 +105,10 @@ class PageServer:
             *(Route(f"/assets/{name}", _shared(name)) for name in ("pictures.js", "pictures.css", "palette.css")),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
-        app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed})
+        app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed, **MALFORMED})
         guarded = Guard(app, self.port, self.token, language.current())
         config = uvicorn.Config(
-            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http="h11",
+            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http=Bounded,
             server_header=False, date_header=False, timeout_graceful_shutdown=1, timeout_keep_alive=30,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
@@ -117,7 +149,7 @@ class PageServer:
         """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file started: so the page
         that sets it leads on by itself."""
         place = request.query_params.get("place", "/")
-        safe = place if place.startswith("/") and not place.startswith(("//", "/\\")) else "/"
+        safe = place if PLACE.fullmatch(place) else "/"
         text = report_page.environment(TEMPLATES).get_template("open.html.j2").render(address=safe)
         response = HTMLResponse(text, headers={"Content-Security-Policy": "default-src 'none'"})
         response.set_cookie(cookie_name(self.port), self.token, httponly=True, samesite="strict")
@@ -181,11 +213,11 @@ class Events:
         """A page's stream; its first event is the state."""
         if len(self._queues) >= MOST_STREAMS:
             return PlainTextResponse("", 503)
-        return StreamingResponse(self._frames(), media_type="text/event-stream")
-
-    async def _frames(self) -> AsyncIterator[str]:
         queue: asyncio.Queue[str | None] = asyncio.Queue()
-        self._queues[queue] = asyncio.get_running_loop()
+        self._queues[queue] = asyncio.get_running_loop()  # counted at once: many may come before one is read
+        return StreamingResponse(self._frames(queue), media_type="text/event-stream")
+
+    async def _frames(self, queue: asyncio.Queue[str | None]) -> AsyncIterator[str]:
         try:
             yield "retry: 1000\n\n" + self._first
             while True:
