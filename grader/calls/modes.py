@@ -46,7 +46,7 @@ class Circumstances(ExitStack):
     ) -> None:  # fmt: skip
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        on_meta = options.device == "meta" and (not trusted or Reads.record is not None)
+        on_meta = (options.device == "meta" and not trusted) or Reads.record is not None
         self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {

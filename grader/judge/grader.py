@@ -9,7 +9,7 @@ import os
 import secrets
 import selectors
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -144,8 +144,7 @@ class Grader:
         return Report(
             submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
             devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
-            unread=dict(submission.unread),
-            notes=[*_taken(submission, wanted), *_left_out(graded[name] for name in everything if name in wanted)],
+            unread=dict(submission.unread), notes=_notes(submission, wanted, [graded[name] for name in sorted(wanted)]),
         )  # fmt: skip
 
     def _graded(
@@ -325,17 +324,14 @@ class LazyGrader:
             self._grader = None
 
 
-def _taken(submission: Submission, wanted: list[str]) -> list[str]:
-    return [sentence for step, sentence in submission.taken.items() if step in wanted]
-
-
-def _left_out(graded: Iterable[StepGraded]) -> list[str]:
-    """A note for each line at the top level that was left out: several steps may import the file."""
+def _notes(submission: Submission, wanted: list[str], graded: list[StepGraded]) -> list[str]:
+    """Notes: the files that were taken for steps, and each line at the top level that was left out, once: several steps
+    may import its file."""
+    taken = [sentence for step, sentence in submission.taken.items() if step in wanted]
     sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
-    more = (
-        [_("{count} more lines were left out.", count=len(sentences) - MAX_NOTES)] if len(sentences) > MAX_NOTES else []
-    )
-    return sentences[:MAX_NOTES] + more
+    more = len(sentences) - MAX_NOTES
+    told = [*taken, *sentences[:MAX_NOTES]]
+    return [*told, _("{count} more lines were left out.", count=more)] if more > 0 else told
 
 
 def _both(one: Finished, other: Finished) -> Finished:

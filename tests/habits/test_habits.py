@@ -111,7 +111,7 @@ def test_a_class(folders: Path, tmp_path: Path) -> None:
         "--track",
         "core",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stderr
     for folder in folders.iterdir():
         student = msgspec.json.decode((out / "reports" / f"{folder.name}.json").read_bytes(), type=Graded)
@@ -213,7 +213,7 @@ def test_a_terminal_of_no_width(tmp_path: Path) -> None:
         [*paths.program("grader"), "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=os.environ | {"COLUMNS": "0"},
     )
     assert "Usage" in done.stdout.splitlines()[0]
