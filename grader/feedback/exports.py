@@ -168,7 +168,7 @@ def harmless(cell: str) -> str:
     return f"'{cell}" if FORMULA.match(cell) else cell
 
 
-class Table(NamedTuple):
+class ClassTable(NamedTuple):
     """A table of a class. `quote` makes each cell harmless; a spreadsheet needs the `mark` of UTF-8 to read names."""
 
     rows: Callable[[WholeClass], Rows]
@@ -177,11 +177,11 @@ class Table(NamedTuple):
 
 
 TABLES = {
-    "class.csv": Table(_class_rows, mark=True),
-    "files.csv": Table(_file_rows, mark=True),
-    "requests.csv": Table(_request_rows, mark=True),
-    "canvas.csv": Table(_canvas_rows, quote=key),
-    "moodle.csv": Table(_moodle_rows),
+    "class.csv": ClassTable(_class_rows, mark=True),
+    "files.csv": ClassTable(_file_rows, mark=True),
+    "requests.csv": ClassTable(_request_rows, mark=True),
+    "canvas.csv": ClassTable(_canvas_rows, quote=key),
+    "moodle.csv": ClassTable(_moodle_rows),
 }
 
 

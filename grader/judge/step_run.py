@@ -31,14 +31,12 @@ from grader.judge.messages import Asking, GradeRequest, StepGraded
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle import probes
-from grader.oracle.diagnostician import Diagnostician, explained, name_of, nudge_of
+from grader.oracle.diagnostician import explained, name_of, nudge_of, of_step
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
-# Of processor time, after which no further mistake is made by operators.
-SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
 MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
@@ -260,10 +258,8 @@ class DeviceRun:
             probes.Failing(_refused(verdict), check.function, verdict)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
             if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
-            if check.name not in found
+            if check.name not in found and not self.student.could_not_start
         ]
-        if self.student.could_not_start:
-            return {}
         self.student.allow(None)
         seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
         return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
@@ -309,11 +305,7 @@ class DeviceRun:
         }
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
-        seconds = SECONDS_IN_THE_CORE if self.step.track == "core" else SECONDS
-        diagnostician = Diagnostician(
-            self.step.misconceptions, self.answers.witness, self.step.pairs, self.step.generated, seconds
-        )
-        return diagnostician.diagnose(questions, self._ask_again, unwritten)
+        return of_step(self.step, self.answers.witness).diagnose(questions, self._ask_again, unwritten)
 
     @cached_property
     def _own_names(self) -> set[str]:

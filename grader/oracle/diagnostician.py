@@ -12,11 +12,17 @@ from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
 from grader.oracle.witness import Question, Witness
 
+if TYPE_CHECKING:
+    from grader.oracle.live import Solution
+
+# Of processor time, after which no more than the single misconceptions are tried.
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
@@ -302,6 +308,12 @@ class Diagnostician:
             if enough and self._told_apart([wrong], question, ask_again):
                 return [wrong]
         return []
+
+
+def of_step(step: Solution, witness: Witness) -> Diagnostician:
+    """The diagnostician of a step."""
+    seconds = SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
+    return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
 
 
 def name_of(matching: list[Misconception]) -> str:

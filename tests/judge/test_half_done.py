@@ -101,8 +101,8 @@ def test_a_part_that_is_not_in_the_file_hides_none_either(grader: Grader) -> Non
 
 def test_what_cannot_be_imported_is_compared_with_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that rests on absent steps is imported anew with each of their references: what failed costs nothing."""
-    failed = SimpleNamespace(status="fail", off_limits=False, unwritten=False)
-    step = SimpleNamespace(checks=[SimpleNamespace(name="test_values")], misconceptions=[])
+    failed = SimpleNamespace(status="fail", failure=SimpleNamespace(off_limits=""), unwritten=False)
+    step = SimpleNamespace(checks=[SimpleNamespace(name="test_values")], misconceptions=[], track="core", name="step")
     student = SimpleNamespace(could_not_start=True)
     run = DeviceRun(step, student, SimpleNamespace(seed=1), "cpu", verdicts=[failed])  # type: ignore[arg-type]
     monkeypatch.setattr(DeviceRun, "_question", lambda *given: given)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from grader.base import language
+from grader.base.errors import CheckFailed
 from grader.base.results import CheckResult, leading
 from grader.calls.call import Call, Outcome
 from grader.calls.values import Placed
@@ -30,7 +31,9 @@ def softmax(x, dim=-1):
 
 def verdict(mine: Tensor, right: Tensor = RIGHT) -> Verdict:
     about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(Placed(mine, "cpu")))
-    return Verdict("fail", "", frozenset(), exchanges=[about], about=about, due=Due(Placed(right, "cpu")))
+    failure = CheckFailed("")
+    failure.about, failure.due = about, Due(Placed(right, "cpu"))
+    return Verdict("fail", "", frozenset(), exchanges=[about], failure=failure)
 
 
 @pytest.mark.parametrize(
