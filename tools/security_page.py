@@ -78,8 +78,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "trust": "What stays trust",
         "trust introduction": (
             "How the values were computed only the learner's process can see. These are the shortest ways that are "
-            "known to have it say otherwise, each a case in `tests/attacks/` that runs; a search is noted, and a person "
-            "is told."
+            "known to have it say otherwise, each a case in `tests/attacks/` that runs; a search is noted, and a "
+            "person is told."
         ),
         "trust columns": ("case", "what is done", "lines"),
         "title": "What isolation was shown to hold",
@@ -189,7 +189,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "trust": "믿을 수밖에 없는 것",
         "trust introduction": (
             "값이 어떻게 계산되었는지는 학습자의 프로세스만 볼 수 있습니다. 그 프로세스가 다르게 말하게 하는, 알려진 "
-            "가장 짧은 방법들입니다. 모두 `tests/attacks/`에서 실행되는 사례이며, 메모리를 뒤지면 기록되어 사람에게 알려집니다."
+            "가장 짧은 방법들입니다. 모두 `tests/attacks/`에서 실행되는 사례입니다. 메모리를 뒤지면 사람에게 알려집니다."
         ),
         "trust columns": ("사례", "하는 일", "줄"),
         "title": "격리가 실제로 막는 것",
