@@ -75,6 +75,13 @@ podman run --rm --network none --read-only --tmpfs /tmp:rw,nosuid,nodev,size=512
 ```"""
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
+        "trust": "What stays trust",
+        "trust introduction": (
+            "How the values were computed only the learner's process can see. These are the shortest ways that are "
+            "known to have it say otherwise, each a case in `tests/attacks/` that runs; a search is noted, and a "
+            "person is told."
+        ),
+        "trust columns": ("case", "what is done", "lines"),
         "title": "What isolation was shown to hold",
         "introduction": (
             "{count} submissions in `tests/attacks/` try to forge a mark, to read what they must not, to harm the "
@@ -179,6 +186,12 @@ WORDS: dict[str, dict[str, Any]] = {
         ),
     },
     "ko": {
+        "trust": "믿을 수밖에 없는 것",
+        "trust introduction": (
+            "값이 어떻게 계산되었는지는 학습자의 프로세스만 볼 수 있습니다. 그 프로세스가 다르게 말하게 하는, 알려진 "
+            "가장 짧은 방법들입니다. 모두 `tests/attacks/`에서 실행되는 사례이고, 메모리를 뒤지면 기록됩니다."
+        ),
+        "trust columns": ("사례", "하는 일", "줄"),
         "title": "격리가 실제로 막는 것",
         "introduction": (
             "`tests/attacks/`에 있는 제출물 {count}개는 점수를 조작하거나, 읽어서는 안 되는 것을 읽거나, 컴퓨터에 해를 "
@@ -302,6 +315,7 @@ def page(spoken: str, record: Record) -> str:
     parts += [f"## {words['attacks']}", words["attacks introduction"]]
     for prefix, heading in words["kinds"].items():
         parts += [f"### {heading}", _table(words["attack columns"], _attack_rows(prefix, spoken, record, words))]
+    parts += [f"## {words['trust']}", words["trust introduction"], _table(words["trust columns"], _trust_rows(spoken))]
     parts += [f"## {words['container']}", words["container text"].format(commands=CONTAINER)]
     return "\n\n".join([*parts, f"## {words['outside']}", words["outside text"]]) + "\n"
 
@@ -327,6 +341,15 @@ def _attack_rows(prefix: str, spoken: str, record: Record, words: dict[str, Any]
             outcome = words["or"].join(f"`{status}`" for status in attack.expected)
             cells = [_came(attack, without, record, words) for without in (KERNELS, *ALONE)]
             yield f"`{attack.name}`", says, outcome, _rests_on(attack, words), *cells
+
+
+def _trust_rows(spoken: str) -> Iterator[tuple[str, ...]]:
+    """The shortest ways that are known past what the worker says of itself: cases like the others, which run."""
+    for attack in hostile.attacks():
+        if attack.name.startswith("trust_"):
+            says = attack.perfect if spoken == "en" else attack.korean
+            lines = [line for line in attack.source.splitlines() if line.strip() and not line.startswith("#")]
+            yield f"`{attack.name}`", says, str(len(lines))
 
 
 def _rests_on(attack: Attack, words: dict[str, Any]) -> str:

@@ -117,8 +117,7 @@ class Grader:
         on_step: Callable[[StepResult], None] = lambda result: None,
         on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
-        """Grades the steps and reports; by default the core and every elective that was started. `on_step` is called
-        with each result as it is done, `on_check` before each check.
+        """Grades the steps, by default the core and started electives; `on_step` gets each result, `on_check` checks.
 
         Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing,
         and Cancelled.

@@ -42,7 +42,7 @@ class Session:
     def serve(self) -> None:
         """Answers one request after another."""
         for request in self.channel:
-            self._shared.belongs_to(request.run)
+            self._shared.belongs_to(0 if request.is_over else request.run)
             if request.is_over:
                 continue
             with language.use(request.language):

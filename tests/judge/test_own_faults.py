@@ -21,7 +21,7 @@ from grader.judge.grader import ROOT, Grader
 from grader.judge.launcher import GraderError
 from grader.judge.process import MEMORY
 from grader.sandbox.scratch import BASE, SLICE, Scratch, remove, size
-from tests.hostile import GOOD, PATIENT, STEP, descendants, eventually, one_file, workers_files, zygote_pid
+from tests.hostile import GOOD, PATIENT, STEP, Attack, descendants, eventually, one_file, workers_files, zygote_pid
 from tests.whole import WHOLE
 
 NOT_REAPED = os.WEXITED | os.WNOWAIT
@@ -316,10 +316,10 @@ def test_a_full_disk_is_emptied_before_a_worker_is_refused(monkeypatch: pytest.M
 
 def test_a_judge_has_bounded_memory() -> None:
     """What a check makes of an answer is not foreseen: a small one may be spread over another to any size."""
-    attack = ROOT / "tests" / "attacks" / "forge_gradient_that_spreads.py"
+    attack = Attack(ROOT / "tests" / "attacks" / "forge_gradient_that_spreads.py")
     with Grader(1, PATIENT) as grader:
         step = "step05_dropout"
-        (result,) = grader.grade(one_file(step, attack.read_text(encoding="utf-8")), [step], device="cpu").steps
+        (result,) = grader.grade(one_file(step, attack.source), [step], device="cpu").steps
         assert eventually(lambda: len(descendants(zygote_pid(grader))) == 1), "the worker is gone"
         (judge,) = descendants(zygote_pid(grader))
         status = Path(f"/proc/{judge}/status").read_text()

@@ -126,3 +126,11 @@ def test_a_slow_answer_is_waited_for(graders: tuple[Grader, Grader]) -> None:
     read = hostile.one_file(hostile.STEP, LATE)
     (step,) = graders[0].grade(read, [hostile.STEP], device="cpu", seed=3).steps
     assert step.checks[0].status == "pass"
+
+
+def test_no_process_of_a_submission_outlives_its_run(graders: tuple[Grader, Grader], solved: Path) -> None:
+    """Also of one whose steps were all right: nothing waits for a step that does not come."""
+    fast = graders[0]
+    report = fast.grade(submissions.read(solved), ["step01_scores"], device="cpu", seed=3)
+    assert report.steps[0].status == "pass"
+    assert hostile.eventually(lambda: len(hostile.descendants(hostile.zygote_pid(fast))) == 1)

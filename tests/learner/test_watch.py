@@ -276,6 +276,11 @@ def test_a_newer_save_ends_the_older_grading(folder: Path, watch: Watch, monkeyp
     monkeypatch.setattr(watching, "LONG", 0.0)
     watch.start_next(grading)  # type: ignore[arg-type]
     assert grading.dropped == 2
+    watch.take(Dropped("step02_softmax"))
+    for _look in range(3):  # what waits was saved before this grading began, and waits its turn
+        watch.start_next(grading)  # type: ignore[arg-type]
+    assert watch.waiting
+    assert grading.dropped == 2
 
 
 def test_a_stop_ends_it_and_nothing_follows(watch: Watch) -> None:
