@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grader.base.results import Graded, Status, StepResult
 from grader.marks.marking import as_counted, lateness, why_no_mark
@@ -71,7 +71,7 @@ class Standing:
     absence: str = ""  # nothing was handed in, and what follows from it
     stranger: bool = False  # they are not on the roster
     requests: tuple[str, ...] = ()  # those for a second look that nobody has answered
-    changed: str = ""  # what this run has changed: "new", or the points before and after
+    changed: str = field(default="", compare=False)  # what this run has changed: "new", or the points before and after
     unsure: bool = False  # late as the download says, but not how late
 
     @property

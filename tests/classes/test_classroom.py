@@ -655,11 +655,13 @@ def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path
 
 @pytest.mark.thorough
 def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
-    """In the exit code, in the table on the screen and in what it says."""
+    """In the table on the screen and in what it says; in the exit code where a script asks for it."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
     (tmp_path / "in" / "link").symlink_to(tmp_path / "in" / "ada")
     code, said = ended(command(tmp_path / "in", tmp_path / "out"))
-    assert code == 1 and "1 could not be graded" in said and "links are not followed" in said
+    assert code == 0 and "1 could not be graded" in said and "links are not followed" in said
+    assert "A person must look at 1" in said
+    assert ended(command(tmp_path / "in", tmp_path / "out", "--strict"))[0] == 1
 
 
 def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Path) -> None:
@@ -696,11 +698,11 @@ def test_files_and_no_answer_are_no_zero(file: str, tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
-    """Nothing was handed in; what nbgrader and git leave behind is nothing."""
-    for name in (".git/config", "timestamp.txt"):
-        (tmp_path / "bob" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "bob" / name).write_text("x")
+    """Nothing was handed in; with anything in it, a person must look."""
+    (tmp_path / "bob").mkdir()
     assert found(tmp_path)["bob"].problem == ""
+    (tmp_path / "bob" / "timestamp.txt").write_text("x")
+    assert "timestamp.txt" in found(tmp_path)["bob"].problem
 
 
 @pytest.mark.parametrize(

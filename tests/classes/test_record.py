@@ -205,7 +205,10 @@ def test_two_weeks_of_one_person_are_one_row_of_the_term(tmp_path: Path) -> None
     for name, form in (("scores", "NFC"), ("more", "NFD")):
         hand_in(tmp_path / name / unicodedata.normalize(form, "김민서"), 1, 2, 3)
         run(asked(tmp_path / name, tmp_path / "out" / name, marking=marks.of(whole, name), assignment=name))
-    lines = table.term_csv(whole, results.marks_of(tmp_path / "out", whole)).splitlines()
+    lines = table.term_csv(
+        table.term_rows(whole, results.marks_of(tmp_path / "out", whole)),
+        list(results.marks_of(tmp_path / "out", whole)),
+    ).splitlines()
     assert len(lines) == 2 and lines[1].endswith("100.00")
 
 
@@ -224,7 +227,7 @@ def test_a_time_that_cannot_be_read_leaves_the_mark_open(tmp_path: Path) -> None
     marked = {name: one.score for name, one in done.items()}
     assert marked["brook"] is None and "yesterday evening" in done["brook"].error
     assert marked["ada"] == marked["dora"] and marked["chen"] == pytest.approx(0.9 * marked["ada"])
-    assert done["chen"].lateness.endswith("− 10 %: 20 h 1 min late") and not done["ada"].lateness
+    assert done["chen"].lateness.endswith("− 10 %: 20 h 1 min late, days begun: 1") and not done["ada"].lateness
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert done["chen"].lateness in page
     own = (tmp_path / "out" / "pages" / "chen.html").read_text(encoding="utf-8")
