@@ -209,7 +209,7 @@ def test_two_weeks_of_one_person_are_one_row_of_the_term(tmp_path: Path) -> None
         table.term_rows(whole, results.marks_of(tmp_path / "out", whole)),
         list(results.marks_of(tmp_path / "out", whole)),
     ).splitlines()
-    assert len(lines) == 2 and lines[1].endswith("100.00")
+    assert len(lines) == 2 and lines[1].endswith("100.00,")
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
