@@ -26,7 +26,7 @@ SHIPPED = "solution.json"
 MARKED = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[ \t]*\n", re.MULTILINE)
 
 
-PROSE = re.compile(r"[a-z]{2,} [a-z]{2,}")  # in a comment that says more than a shape
+PROSE = re.compile(r"[a-z]{2} [a-z]{2}")  # in a comment that says more than a shape
 WRAPPED = 56  # letters of a translated comment's line: Hangul takes two columns
 
 

@@ -27,7 +27,7 @@ from grader.marks.absence import Absence, absence
 from grader.marks.changes import Change, change
 from grader.marks.marking import Marking
 from grader.marks.register import Register
-from grader.marks.second_look import Request
+from grader.marks.second_look import Appeal
 
 MARKS, CHANGES = "marks.csv", "changes.csv"
 
@@ -43,7 +43,7 @@ class Facts:
     unclear: str = ""  # a time that can't be read
     absence: str = ""  # what follows from it that nothing was handed in
     sources: Mapping[str, str] = field(default_factory=dict)  # the text of each step
-    asked: Sequence[Request] = ()  # what the student wants to be looked at again
+    asked: Sequence[Appeal] = ()  # what the student wants to be looked at again
     changes: Sequence[MarkChange] = ()
 
 
@@ -69,7 +69,7 @@ class Ledger:
 
     def expect(
         self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = "",
-        asked: Sequence[Request] = (),
+        asked: Sequence[Appeal] = (),
     ) -> None:  # fmt: skip
         """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
         handed in. Earlier hand-ins of their own are added if the assignment says so."""

@@ -33,7 +33,7 @@ from grader.base.results import (
 from grader.course.check_outline import check_file, outline
 from grader.marks import moments, sheets
 from grader.marks.assignments import Assignment, BadTerm, Term, alone, called_as_in
-from grader.marks.second_look import Request
+from grader.marks.second_look import Appeal
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
@@ -60,7 +60,7 @@ class Marking:
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
         late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None, absence: str = "",
-        sources: Mapping[str, str] = MappingProxyType({}), asked: Sequence[Request] = (),
+        sources: Mapping[str, str] = MappingProxyType({}), asked: Sequence[Appeal] = (),
     ) -> AssignmentMark:  # fmt: skip
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
@@ -102,7 +102,7 @@ class Marking:
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
         return next(((times[student], name) for name, times in tables.items() if student in times), None)
 
-    def _said(self, student: str, absence: str, asked: Sequence[Request]) -> tuple[list[str], list[str]]:
+    def _said(self, student: str, absence: str, asked: Sequence[Appeal]) -> tuple[list[str], list[str]]:
         """What there is to say of all of it, and the requests for a second look that wait for an answer."""
         remarks = self.remarks.get(student, ())
         waiting = [request.said for request in asked if not request.is_answered(remarks)]

@@ -18,7 +18,7 @@ MOST, LONGEST = 20, 2000  # requests of one hand-in, and letters of each
 
 
 @dataclass(frozen=True)
-class Request:
+class Appeal:
     """What a student asks to be looked at again: a step, or all of it where `step` is empty."""
 
     step: str
@@ -40,24 +40,24 @@ def is_request(name: str) -> bool:
     return look(name) in FILES
 
 
-def read(file: Path) -> tuple[Request, ...]:
+def read(file: Path) -> tuple[Appeal, ...]:
     """The requests in a file that anyone may have made; nothing where it can't be read."""
     try:
         return asked(source_text(file, file.name))
     except Unusable:
-        return (Request("", _("{file} can't be read.", file=file.name)),)
+        return (Appeal("", _("{file} can't be read.", file=file.name)),)
 
 
-def asked(text: str) -> tuple[Request, ...]:
+def asked(text: str) -> tuple[Appeal, ...]:
     """A request for each line `4: why`; lines without a step belong to the one before them."""
-    requests: list[Request] = []
+    requests: list[Appeal] = []
     for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
         step, why = _step(line)
         if step or not requests:
-            requests.append(Request(step, why[:LONGEST]))
+            requests.append(Appeal(step, why[:LONGEST]))
         else:
             before = requests[-1]
-            requests[-1] = Request(before.step, f"{before.text} {why}".strip()[:LONGEST])
+            requests[-1] = Appeal(before.step, f"{before.text} {why}".strip()[:LONGEST])
     return tuple(requests[:MOST])
 
 
