@@ -25,7 +25,7 @@ from grader.course.submissions import NoSubmission, Submission, read, readable
 from grader.course.unread import cut, note_left
 from grader.marks import second_look
 from grader.marks.register import NONE, Register
-from grader.marks.second_look import Request
+from grader.marks.second_look import Appeal
 
 OF_A_KIT = (
     "grader", "steps", "classroom50", "dist", ".venv", ".vscode", "Makefile", "README.md", "README.ko.md", "LICENSE",
@@ -60,7 +60,7 @@ class Student:
     is_absent: bool = False  # only the roster names them
     handed_in: str = ""
     folder: Path = Path()
-    requests: tuple[Request, ...] = ()  # for a second look
+    requests: tuple[Appeal, ...] = ()  # for a second look
     before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, if they were asked for
 
 
@@ -227,9 +227,9 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
 
 
-def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Request, ...]:
+def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
     """What the student asks to be looked at again, in a file that comes with the hand-in."""
-    found: list[Request] = []
+    found: list[Appeal] = []
     for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
         if shown in places:
             found += second_look.read(places[shown])
