@@ -85,8 +85,9 @@ def test_every_attack_has_its_row(spoken: str) -> None:
     text = security_page.page(spoken, security_runs.recorded())
     words = security_page.WORDS[spoken]
     for attack in hostile.attacks():
-        rows = [line for line in text.splitlines() if line.startswith(f"| `{attack.name}` |")]
-        assert len(rows) == 1
+        named = [line for line in text.splitlines() if line.startswith(f"| `{attack.name}` |")]
+        rows = [line for line in named if line.count(" | ") > 2]  # a trust has its length in a table of its own
+        assert len(rows) == 1 and len(named) == 1 + attack.name.startswith("trust_")
         cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
         assert all(f"`{status}`" in cells[2] for status in attack.expected)
         assert all(f"`{layer}`" in cells[3] for group in attack.rests_on() for layer in group)
