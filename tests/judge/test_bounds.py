@@ -25,7 +25,7 @@ from grader.calls.values import MAX_TENSORS, Placed
 from grader.checks.compare import Tolerance, require_agreement, require_gradients
 from grader.course import submissions
 from grader.feedback import similarity
-from grader.judge import step_run
+from grader.judge import points
 from grader.marks import assignments, sheets
 from grader.marks import marking as marks
 from grader.sandbox import bounds, kernel
@@ -143,7 +143,7 @@ def checked(name: str, status: str, device: str = "cpu") -> CheckResult:
 def test_a_check_that_fails_on_one_device_has_no_points_on_the_other() -> None:
     """Another check keeps its own."""
     results = [checked("a", "pass"), checked("a", "fail", "cuda"), checked("b", "pass"), checked("b", "pass", "cuda")]
-    step_run._need_every_device(results)
+    points.need_every_device(results)
     assert [result.points for result in results] == [0.0, 0.0, 1.0, 1.0]
 
 
@@ -151,10 +151,10 @@ def test_a_function_that_is_off_limits_loses_every_check_that_calls_it() -> None
     """Those of other functions keep their points, and a fault of ours stays one."""
     results = [checked("a", "fail"), checked("b", "pass"), checked("c", "pass"), checked("d", "error")]
     verdicts = [
-        SimpleNamespace(off_limits=bad, called=called, message=f"{bad} is off limits")
+        SimpleNamespace(failure=SimpleNamespace(off_limits=bad), called=called, message=f"{bad} is off limits")
         for bad, called in (("f", {"f"}), ("", {"f", "g"}), ("", {"g"}), ("", {"f"}))
     ]
-    step_run._refuse_off_limits(results, verdicts)  # type: ignore[arg-type]  # of a verdict it reads no more
+    points.refuse_off_limits(results, verdicts)  # type: ignore[arg-type]  # of a verdict it reads no more
     assert [(result.status, result.points) for result in results] == [
         ("fail", 0.0), ("fail", 0.0), ("pass", 1.0), ("error", 0.0),
     ]  # fmt: skip

@@ -69,7 +69,7 @@ LEAVES = {
     "a filter of warnings": "import warnings\nwarnings.simplefilter('error')",
     "a limit of recursion": "import sys\nsys.setrecursionlimit(5000)",
     "a variable of the environment": "import os\nos.environ['LEFT'] = '1'",
-    "a timer": "import signal\nsignal.signal(14, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 60)",
+    "a timer": "import signal\nsignal.signal(26, lambda *a: None)\nsignal.setitimer(signal.ITIMER_VIRTUAL, 60)",
     "a trace": "import threading\nthreading.settrace(lambda *a: None)",
     "a switch of the collector": "import gc\ngc.disable()",
     "a callback of the collector": "import gc\ngc.callbacks.append(lambda *a: None)",
