@@ -110,11 +110,21 @@ def _once(
     with pool.opened() as executor:
         while True:
             for named in islice(tasks, most - len(running)):
-                running[executor.submit(grade, named[1])] = named
+                running[_submitted(executor, named[1])] = named
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), _answer(future)
+
+
+def _submitted(executor: Executor, task: Task) -> Future[TaskResult]:
+    """The future of a task; where the machine lets no further thread start, one that failed so."""
+    try:
+        return executor.submit(grade, task)
+    except (OSError, RuntimeError) as error:
+        failed: Future[TaskResult] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def _answer(future: Future[TaskResult]) -> TaskResult:

@@ -183,8 +183,8 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
 
 def _finished(text: str) -> str:
     for old, new in zip(
-        ("## draft_1\n", *UNFINISHED),
-        ("## a_quarter_more\n", "A quarter was added.", "Nothing adds up to 1.", "What do they add up to?"),
+        ("draft_1", *UNFINISHED),
+        ("a_quarter_more", "A quarter was added.", "Nothing adds up to 1.", "What do they add up to?"),
         strict=True,
     ):
         assert old in text
