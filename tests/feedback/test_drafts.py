@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,10 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
         shutil.copytree(paths.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.mo"))
     for file in ("pyproject.toml", "solutions/core/track.en.md", "solutions/core/track.ko.md"):
         shutil.copy(paths.ROOT / file, tmp_path / file)
+    # A Python of its own: the one that runs this knows where this checkout is, and would take its modules.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
+    (packages,) = (tmp_path / ".venv").glob("lib/python*/site-packages")
+    (packages / "packages.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     right = course.Step(step).solved()
     for name in ("ada", "brook", "chen", "dora", "emre"):
         (tmp_path / "class" / name).mkdir(parents=True)
@@ -164,7 +169,7 @@ def test_the_road_of_an_author(tmp_path: Path) -> None:
     assert "1 wrong answers without a name" in _run(tmp_path, "-m", "grader", "items")
     assert "make prove STEP=2" in _run(tmp_path, "-m", "grader", "items", "--draft", "1")
     refused = subprocess.run(
-        [sys.executable, "-m", "grader", "lint", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=600
+        [".venv/bin/python", "-m", "grader", "lint", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert refused.returncode == 1 and "draft_1 is a draft" in refused.stderr
     for name in ("softmax.md", "softmax.ko.md"):
@@ -194,7 +199,7 @@ def _finished(text: str) -> str:
 
 def _run(folder: Path, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=folder, timeout=500,
+        [".venv/bin/python", *arguments], capture_output=True, text=True, cwd=folder, timeout=500,
         env=os.environ | environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
