@@ -74,7 +74,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = op(*args, **kwargs)  # not `redispatch`, which takes no number where a tensor may be
+        result = _called(op, args, kwargs)  # not `redispatch`, which takes no number where a tensor may be
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -91,6 +91,23 @@ def _runs_others(op: Any) -> bool:
 
 def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
     return any(isinstance(args[place], int | float | complex) for place in _tensor_places(op) if place < len(args))
+
+
+def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return op(*args, **kwargs)
+    except RuntimeError:
+        if not _has_number_for_tensor(op, args):
+            raise
+    # Not every op takes a number there, as `pow` does not: torch's own code made a tensor of it.
+    places = _tensor_places(op)
+    return op(*(_as_tensor(each) if place in places else each for place, each in enumerate(args)), **kwargs)
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, float):
+        return torch.scalar_tensor(value, dtype=torch.float64, device="cpu")
+    return torch.tensor(value, device="cpu") if isinstance(value, int | complex) else value
 
 
 @functools.cache

@@ -39,6 +39,13 @@ def reads(x: Tensor) -> Tensor:
     raise ValueError("another branch than on the CPU")
 
 
+def raises_numbers(x: Tensor) -> Tensor:
+    """Of which torch makes tensors by itself, where not every op takes a number."""
+    powers = 10000.0 ** (x / 4) + 2**x
+    assert powers.sum().item() > 0
+    return powers
+
+
 def makes(count: int, device: str) -> Tensor:
     steps = torch.arange(count, device=device)
     assert steps.max() == count - 1 and steps.float().mean().item() == (count - 1) / 2
@@ -46,7 +53,7 @@ def makes(count: int, device: str) -> Tensor:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-@pytest.mark.parametrize("function", [shows, reads])
+@pytest.mark.parametrize("function", [shows, reads, raises_numbers])
 def test_the_values_of_the_cpu_are_read(function: Any, trusted: bool) -> None:
     """By the same line, in the same order: the shape is that of the CPU, also where it depends on values."""
     outcome = asked(function, X, trusted=trusted)
