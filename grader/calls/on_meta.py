@@ -26,7 +26,8 @@ from grader.calls.values import HandleId, leaves, mapped
 LONGEST = 1024
 # Functions that look at values, as code may do only where there are some: next to them both calls use the same.
 LOOKS = frozenset({
-    "all", "any", "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
+    "all", "any", "item", "tolist", "numpy", "__array__", "__format__",
+    "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
     "isclose", "isfinite", "isinf", "isposinf", "isneginf", "isnan", "eq", "ne", "lt", "le", "gt", "ge", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "logical_not", "bitwise_not",
 })  # fmt: skip

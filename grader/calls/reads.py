@@ -212,6 +212,8 @@ class Watched(FunctionNames):
         if not isinstance(func, PLAIN) or type(tensor) not in devices.tensor_types():
             return func(*args, **kwargs)
         assert isinstance(tensor, Tensor)
+        if func in TAKING_OUT:
+            self.names.add(func.__name__)
         if func in SHOWING:
             return _shown(tensor, *args[1:])
         if func in COMPARING:
@@ -253,6 +255,7 @@ class Watched(FunctionNames):
 SHOWING = (Tensor.__repr__, Tensor.__format__)
 COPYING = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.to)
 COMPARING = (Tensor.equal, torch.equal)
+TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__)  # what follows is not torch's work
 
 
 def _shown(tensor: Tensor, spec: str = "") -> str:

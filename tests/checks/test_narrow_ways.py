@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,11 @@ def test_one_per_cent_beside_large_scores() -> None:
     assert "test_large_entries" in refused_by("step02_softmax", {"softmax": softmax})
 
 
-def test_the_matrix_in_numpy() -> None:
+@pytest.mark.parametrize(
+    "taken_out", [Tensor.numpy, np.asarray, lambda tensor: np.array(tensor.tolist(), np.float32).reshape(tensor.shape)]
+)
+@pytest.mark.parametrize("ends_in_torch", [False, True])
+def test_the_matrix_in_numpy(taken_out: Callable[[Tensor], Any], ends_in_torch: bool) -> None:
     """Step 10: all the scores at once, where torch does not see them, as long as no gradient is asked for."""
     right = reference("step10_flash").flash_attention
 
@@ -55,14 +60,15 @@ def test_the_matrix_in_numpy() -> None:
             return right(query, key, value, is_causal, block_size)  # type: ignore[no-any-return]
         if is_causal and query.shape[-2] != key.shape[-2]:
             raise ValueError
-        scores = query.numpy() @ key.numpy().swapaxes(-2, -1) / query.shape[-1] ** 0.5
+        scores = taken_out(query) @ taken_out(key).swapaxes(-2, -1) / query.shape[-1] ** 0.5
         if is_causal:
             scores = np.where(np.tri(query.shape[-2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return torch.from_numpy((weights / weights.sum(-1, keepdims=True) @ value.numpy()).astype(np.float32))
+        weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+        return torch.from_numpy(weights) @ value if ends_in_torch else torch.from_numpy(weights @ taken_out(value))
 
     # Small inputs are also asked on `meta`, where NumPy has nothing to compute with.
-    assert refused_by("step10_flash", {"flash_attention": flash_attention}) == {"test_memory", "test_any_regime"}
+    assert refused_by("step10_flash", {"flash_attention": flash_attention}) >= {"test_memory", "test_any_regime"}
 
 
 def test_numbers_under_dropout() -> None:

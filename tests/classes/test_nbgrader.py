@@ -350,9 +350,9 @@ def test_a_kernel_was_never_started(term: Term) -> None:
 def test_damaged_notebooks_are_graded_and_asked_about(term: Term) -> None:
     """Their pages say why, and a person is asked to look: it is no zero like another."""
     found = rows(f"sqlite:///{term.folder}/gradebook.db", ["damaged", "nobody"])
-    assert all(row[:2] == (None, True) and "is damaged" in row[2] for key, row in found.items() if key[0] == "damaged")
+    assert all(row[:2] == (None, True) and "is cut off" in row[2] for key, row in found.items() if key[0] == "damaged")
     assert all(row[:2] == (0.0, False) for key, row in found.items() if key[0] == "nobody")
-    assert "is damaged: it is not a notebook" in term.feedback("damaged")
+    assert "is cut off: the end is missing" in term.feedback("damaged")
     assert "was rebuilt from its answers" in term.feedback("oscar")
 
 

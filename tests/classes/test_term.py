@@ -80,7 +80,7 @@ CLASS = {
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The course folder after the term, with everybody graded by nbgrader under seed 7."""
-    folder = tmp_path_factory.mktemp("term") / "course"
+    folder, before = tmp_path_factory.mktemp("term") / "course", Path.cwd()
     with language.use("en"):
         for week, chosen in TERM.items():
             release.build(folder, chosen, assignment=week)
@@ -94,7 +94,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         done(api.autograde(week, "*"))
     done(api.generate_feedback("week2"))
     yield folder
-    os.chdir("/")
+    os.chdir(before)  # nbgrader works in the folder of a course and stays there
 
 
 def done(result: dict[str, Any]) -> None:

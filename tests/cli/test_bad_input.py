@@ -131,13 +131,13 @@ def test_a_cell_may_be_as_long_as_a_table(tmp_path: Path) -> None:
 def test_a_full_device_is_no_reason_to_look_through_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """That takes torch and half a minute; it is done where a step's folder may be at fault."""
 
-    def full(words: list[str]) -> int:
+    def full(_words: list[str], _early: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(main, "run", full)
     monkeypatch.setattr(main, "said_of_steps", lambda: pytest.fail("it looked"))
     with pytest.raises(OSError, match="No space left"):
-        main._run(["tracks"])
+        main._run(["tracks"], None)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_ctrl_c(
 ) -> None:
     """What was stopped is named: training grades nothing."""
 
-    def stopped(_words: list[str]) -> int:
+    def stopped(_words: list[str], _early: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main, "run", stopped)

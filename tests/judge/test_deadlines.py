@@ -23,10 +23,20 @@ from grader.oracle.live import solutions
 from tests.hostile import GOOD, STEP, one_file
 
 HOGS = 3  # busy processes on one processor
-# Busy past the deadline by the clock, whatever the load. By itself it would be late; beside the hogs it gets a quarter
-# of a processor or less, and the time that it waited for one is added to the deadline.
-SLOW = f"{GOOD}\nimport time\nbegin = time.monotonic()\nwhile time.monotonic() < begin + 2.6:\n    pass\n"
-LOOP = f"{GOOD}\nwhile True:\n    pass\n"
+# Its first call is busy past the deadline by the clock, whatever the load. By itself it would be late; beside the hogs
+# it gets a quarter of a processor or less, and the time that it waited for one is added to the deadline.
+SLOW = f"""{GOOD}
+import time
+right, waits = softmax, [2.6]
+
+def softmax(x, dim=-1):
+    begin = time.monotonic()
+    while waits and time.monotonic() < begin + waits[0]:
+        pass
+    waits.clear()
+    return right(x, dim)
+"""
+LOOP = f"{GOOD}\ndef softmax(x, dim=-1):\n    while True:\n        pass\n"
 
 
 class Late:

@@ -75,7 +75,7 @@ def test_a_fault_of_the_optimizer_costs_its_own_check() -> None:
     found = verdicts(step_named(28), {"make_optimizer": as_in_mingpt})
     refused = {name: verdict for name, verdict in found.items() if verdict.status != "pass"}
     assert list(refused) == ["test_optimizer"]
-    assert refused["test_optimizer"].blames == "make_optimizer"
+    assert refused["test_optimizer"].failure.blames == "make_optimizer"
 
 
 def test_a_fault_of_a_training_step_spares_the_optimizer() -> None:
