@@ -50,4 +50,4 @@ try:
     sys.exit(main(early))
 finally:
     if early:  # it may not have been needed
-        early.kill()
+        early.wait(0)

@@ -24,7 +24,17 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from grader.calls import private_torch as private
-from grader.calls.private_torch import UncompiledMode, in_place_of, include, is_included, redispatch
+from grader.calls.private_torch import (
+    UncompiledMode,
+    element_size,
+    in_place_of,
+    include,
+    is_included,
+    length,
+    redispatch,
+    storage_of,
+    storage_size,
+)
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
@@ -32,11 +42,6 @@ NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_run
 COMPOSITE = "CompositeImplicitAutograd"
 KEY = private.key_named(PLACE)
 _AFTER = private.keys_after(KEY)
-# Of torch's C classes: a learner may give `Tensor` other ones by the same name.
-storage_of, element_size, length = (
-    getattr(torch._C.TensorBase, name) for name in ("untyped_storage", "element_size", "numel")
-)
-storage_size = getattr(torch._C.StorageBase, "nbytes")  # noqa: B009 - it has no type
 
 
 class EveryOp:

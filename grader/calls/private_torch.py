@@ -8,6 +8,8 @@ installed torch, and says what to do about one that is gone. No other module of 
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -53,6 +55,14 @@ class Private(NamedTuple):
     optional: bool = False
 
 
+# TorchScript compiles several ops into one kernel, which is no op any more that is seen.
+FUSERS = (
+    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy", "_jit_override_can_fuse_on_gpu",
+    "_jit_set_texpr_fuser_enabled", "_jit_set_nvfuser_enabled", "_jit_set_llga_enabled",
+)  # fmt: skip
+# What compiles a graph so that its ops are run past the dispatcher.
+COMPILING = ("_jit_pass_fuse", "_jit_pass_fuse_tensorexprs", "_jit_to_static_module", "_fuse_to_static_module")
+
 NAMES = (
     # The dispatcher: functions of ours are before torch's kernels, at keys that torch keeps for tests.
     Private("torch._C._dispatch_key_parse", "a dispatch key by its name"),
@@ -94,6 +104,12 @@ NAMES = (
     Private("torch.utils._pytree.tree_map", "changes an op's arguments", "a number on the CPU fails on meta"),
     Private("torch._C._autograd._push_saved_tensors_default_hooks", "what a backward pass keeps", "no measure `saved`"),
     Private("torch.autograd.graph._engine_run_backward", "a backward pass inside which modes don't look"),
+    Private("torch._C.TensorBase", "the size of a tensor, whatever `Tensor` was given", "a size can be forged"),
+    Private("torch._C.StorageBase", "the size of its storage, in the same way", "a size can be forged"),
+    *(
+        Private(f"torch._C.{name}", "switched off: fuses ops into a kernel", seen="2.13", optional=True)
+        for name in (*FUSERS, *COMPILING, "_te")
+    ),
     # Settings that no public name reads or sets without waking the compiler.
     Private("torch._C._set_deterministic_algorithms", "deterministic kernels", "the compiler is imported: two seconds"),
     Private("torch._C._set_deterministic_fill_uninitialized_memory", "leaves new memory as it is", "slower on a GPU"),
@@ -150,6 +166,14 @@ SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
     (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")
 )
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+# Of torch's C classes: a learner may give `Tensor` other ones by the same name.
+storage_of, element_size, length = (
+    getattr(_C.TensorBase, name) for name in ("untyped_storage", "element_size", "numel")
+)
+storage_size = _C.StorageBase.nbytes
 
 # --- other ways to a built-in ----------------------------------------------------------------------------------------
 
@@ -226,6 +250,19 @@ def hidden_settings() -> list[Any]:
         repr(torch._tensor_str.PRINT_OPTS),
         len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
     ]  # fmt: skip
+
+
+def without_fusers(stays_off: Callable[..., bool]) -> None:
+    """Has TorchScript run each op by itself: puts `stays_off` in place of all that fuses some into one."""
+    for name in FUSERS:
+        if switch := getattr(_C, name, None):
+            switch(False)
+            setattr(_C, name, stays_off)
+    for name in COMPILING:
+        setattr(_C, name, stays_off)
+    if hasattr(_C, "_te"):  # the fuser's own language
+        _C._te = types.ModuleType("torch._C._te")
+        sys.modules.pop("torch._C._te", None)
 
 
 # --- `meta`, and loaders ---------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import importlib
 import sys
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +25,6 @@ NOT_BELOW_PYTHON = (
     "convolution", "convolution_backward", "cummax", "cummin", "linspace", "logcumsumexp", "logspace",
     "masked_scatter_backward",
 )  # fmt: skip
-FUSERS = (
-    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy", "_jit_override_can_fuse_on_gpu",
-    "_jit_set_texpr_fuser_enabled", "_jit_set_nvfuser_enabled", "_jit_set_llga_enabled",
-)  # fmt: skip
-# What compiles a graph so that its ops are run past the dispatcher.
-COMPILING = ("_jit_pass_fuse", "_jit_pass_fuse_tensorexprs", "_jit_to_static_module", "_fuse_to_static_module")
 OURS_ON_META = (
     "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
     "_local_scalar_dense", "nonzero",  # what torch has for them refuses
@@ -53,25 +46,9 @@ def load_torch() -> None:
     torch.compile = _uncompiled
     torch.use_deterministic_algorithms = _deterministic
     private_torch.load_in_this_process()
-    without_fusers()
+    private_torch.without_fusers(_stays_off)
     no_compiler.install()
     meta_below_python()
-
-
-def without_fusers() -> None:
-    """Has TorchScript run each op by itself: what its fusers compile into a kernel is no op any more that is seen."""
-    import torch
-
-    c: Any = torch._C
-    for name in FUSERS:
-        if switch := getattr(c, name, None):
-            switch(False)
-            setattr(c, name, _stays_off)
-    for name in COMPILING:
-        setattr(c, name, _stays_off)
-    if hasattr(c, "_te"):  # the fuser's own language
-        c._te = types.ModuleType("torch._C._te")
-        sys.modules.pop("torch._C._te", None)
 
 
 def _stays_off(*given: object) -> bool:

@@ -15,7 +15,10 @@ import torch
 
 from grader.calls.call import Call, Load
 from grader.calls.values import Placed
+from grader.course.steps import steps
+from grader.course.submissions import Submission
 from grader.judge import shared_worker
+from grader.judge.grader import Grader
 from grader.judge.launcher import Forked
 from grader.judge.shared_worker import SharedWorker, is_ordinary
 from grader.judge.worker_backend import WorkerBackend
@@ -218,3 +221,22 @@ def test_a_reference_is_never_beside_what_was_there_before(two: Two) -> None:
     two.asked("step01", {"step01": QUIET, "step02": SECOND})
     load = Load("step02", sources, {}, {"step01": ["right"]})
     assert two.shared.take(two.launcher, load, LIMITS) is None
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_a_process_that_ends_while_its_file_is_loaded_has_no_verdict(grader: Grader, seed: int) -> None:
+    """Not even under a seed for which right answers to all messages are known, and what has come before in it was
+    right."""
+    right = {step.name: (f"ada/{step.name}.py", step.solved()) for step in steps()[:3]}
+    names = list(right)
+    for _time in range(2):
+        report = grader.grade(Submission("ada", right), names, device="cpu", seed=seed)
+        assert [step.status for step in report.steps] == ["pass"] * 3
+    for name in names:
+        filename, source = right[name]
+        ending = right | {name: (filename, f"{source}\nimport os\nos._exit(0)\n")}
+        for wanted in (names, [name]):
+            report = grader.grade(Submission("ada", ending), wanted, device="cpu", seed=seed)
+            (step,) = (step for step in report.steps if step.name == name)
+            assert (step.status, step.score, step.odd) == ("fail", 0, True)
+            assert "ended its own process" in step.checks[0].message
