@@ -449,8 +449,9 @@ def test_learners_code_can_not_read_the_tape(built: Path, tmp_path: Path) -> Non
     if "landlock" not in report["isolation"]:  # type: ignore[operator]
         pytest.skip("no Landlock here")
     # In a file tree of its own the file is not there at all.
-    message = report["steps"][0]["checks"][0]["message"]  # type: ignore[index]
-    assert "PermissionError" in message or "FileNotFoundError" in message
+    (left_out,) = report["notes"]  # type: ignore[misc]
+    assert "PermissionError" in left_out or "FileNotFoundError" in left_out
+    assert report["score"] == 0
 
 
 @pytest.mark.parametrize("damage", ["another version", "missing", "not a tape"])

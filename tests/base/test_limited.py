@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,7 +76,15 @@ def test_imports_that_are_never_closed() -> None:
     assert imported("from . import (b,\n  c)\nfrom a import (\nimport d, e.f as g\n") == {"b", "c", "a", "d", "f"}
 
 
-def test_a_folder_as_deep_as_a_path_may_be(tmp_path: Path) -> None:
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder of which nothing is left: pytest's own removal of old ones goes no deeper than Python's stack."""
+    yield tmp_path
+    subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+def test_a_folder_as_deep_as_a_path_may_be(deep: Path) -> None:
+    tmp_path = deep
     (tmp_path / "step01_scores.py").write_text("def dot_product_scores(q, k): return q\n")
     here = os.open(tmp_path, os.O_RDONLY)
     try:

@@ -220,6 +220,7 @@ def test_unknown_layers_are_refused(text: str) -> None:
 
 def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, and the command to type next."""
+    monkeypatch.chdir(ROOT)  # whose exercises are graded
     monkeypatch.setattr(sys, "argv", ["grader", "grade", "--step", "2", "--require-isolation", "landlock"])
     monkeypatch.setattr(common, "limits", lambda *asked: Limits(required=("landlock",), without=("landlock",)))
     assert main.main() == 2
@@ -251,6 +252,7 @@ def test_watch_refuses_in_one_line(
 
 def test_watch_names_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt layer is refused with the command to type in its place."""
+    monkeypatch.chdir(ROOT)  # whose exercises are graded
     monkeypatch.setattr(sys, "argv", ["grader", "watch", "--require-isolation", "landlok", "--lang", "en"])
     assert main.main() == 2
     assert capsys.readouterr().err.strip().endswith("python -m grader watch --require-isolation landlock,seccomp")
