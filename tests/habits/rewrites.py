@@ -150,7 +150,7 @@ def right(step: Step, most: int = 2) -> Iterator[str]:
     found = 0
     for node in parts:
         replaced = _replaced(node)
-        if replaced is None or found == most or not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if not replaced or found == most or not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
         bare = [_without_decorators(each) for each in parts if _replaced(each) is None or each is node]
         if any(
@@ -163,10 +163,16 @@ def right(step: Step, most: int = 2) -> Iterator[str]:
 
 
 def _replaced(node: ast.stmt) -> str | None:
+    """The name that a variant replaces; "" if there are several."""
     for decorator in getattr(node, "decorator_list", []):
         if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "variant":
             return next(
-                (str(ast.literal_eval(each.value)) for each in decorator.keywords if each.arg == "replaces"), None
+                (
+                    str(each.value.value) if isinstance(each.value, ast.Constant) else ""
+                    for each in decorator.keywords
+                    if each.arg == "replaces"
+                ),
+                None,
             )
     return None
 
