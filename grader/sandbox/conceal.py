@@ -54,7 +54,8 @@ def own_builtins() -> None:
             for function in (value, *(getattr(value, part, None) for part in ("__func__", "fget", "__wrapped__"))):
                 if isinstance(function, types.FunctionType) and function.__globals__ is vars(module):
                     place = ctypes.c_void_p.from_address(id(function) + BUILTINS_AT)
-                    if place.value == id(function.__builtins__):  # type: ignore[attr-defined]  # where this Python has them
+                    whole: Any = function  # what types know of a function depends on the version of mypy
+                    if place.value == id(whole.__builtins__):  # if this Python has them there
                         place.value = id(own)
 
 
