@@ -46,7 +46,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
     written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
-    are all those that it called, and `refused` is the one whose answer failed it.
+    are all those that it called, and `refused` is the one whose answer failed it. `words` complete the sentence about
+    the misconception, where it has places for them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     max_points: float
     message: str = ""
     misconception: str | None = None
+    words: dict[str, str] = {}
     hint: str | None = None
     parting: Parting | None = None
     off_limits: bool = False

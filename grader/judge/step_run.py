@@ -240,7 +240,7 @@ class DeviceRun:
             found |= otherwise()
         found |= self._probed(found)
         for name, matching in found.items():
-            by_name[name].misconception = name_of(matching)
+            by_name[name].misconception, by_name[name].words = name_of(matching), dict(matching[0].words)
             by_name[name].hint = nudge_of(matching)
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
                 by_name[name].about = replaced.pop()
