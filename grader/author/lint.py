@@ -67,7 +67,7 @@ def unparsed() -> list[str]:
 
 
 def in_names() -> list[str]:
-    """Misnamed step folders, and steps with the same number."""
+    """Misnamed step folders, steps with the same number, and what is wrong with the mistakes of many steps."""
     lines, numbers = [], defaultdict(list)
     for folder in sorted(SOLUTIONS.glob("*/*")):
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
@@ -81,7 +81,8 @@ def in_names() -> list[str]:
         )
         lines.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
-    return lines + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    lines += [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    return lines + list(_in_documents(SOLUTIONS))
 
 
 def in_reference(folder: Path) -> Iterator[str]:

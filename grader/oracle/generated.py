@@ -69,7 +69,7 @@ class Generated:
             for other, text in self._ways.definitions.items()
             if other == change.name or other in using
         }
-        made = self._ways.run(
-            "\n".join(texts.values()), f"{change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        )
+        # A place among mistakes: what an error says of its file tells whether the code itself raised it.
+        place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
+        made = self._ways.run("\n".join(texts.values()), place)
         return {name: made[name]}
