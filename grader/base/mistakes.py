@@ -117,8 +117,15 @@ def files_of(folder: Path, korean: bool = False) -> list[Path]:
 def read(folder: Path, korean: bool = False) -> Document:
     """The mistakes of a step; in the folder of all steps those of many steps, which name no check and need not name a
     function: they are made wherever their edits fit, or without edits by operators. Raises Unreadable."""
-    document = Document(of_many_steps=not STEP_NAME.fullmatch(folder.name) and any(folder.glob("*/step*")))
-    for file in files_of(folder, korean):
+    files = tuple((file, file.stat().st_mtime_ns) for file in files_of(folder, korean))
+    return _read(files, korean, not STEP_NAME.fullmatch(folder.name) and any(folder.glob("*/step*")))
+
+
+@cache
+def _read(files: tuple[tuple[Path, int], ...], korean: bool, of_many_steps: bool) -> Document:
+    """What files with these times of change hold: each is read once."""
+    document = Document(of_many_steps=of_many_steps)
+    for file, _changed in files:
         if korean:
             _read_texts(file, document)
         else:
@@ -126,7 +133,6 @@ def read(folder: Path, korean: bool = False) -> Document:
     return document
 
 
-@cache
 def of_many_steps(solutions: Path = SOLUTIONS) -> Document:
     """The mistakes that are made in many steps. Raises Unreadable."""
     return read(solutions)
@@ -155,10 +161,11 @@ def translations(folder: Path) -> Iterator[tuple[str, str]]:
 def _read_texts(file: Path, document: Document) -> None:
     """Adds the entries of a translated file: an item for each, with the first line after its name."""
     entry: Entry | None = None
+    here = shown(file)
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("- "):
             name, _dot, line = line[2:].partition(BETWEEN)
-            entry = document.add(name.strip(), f"{shown(file)}:{number}")
+            entry = document.add(name.strip(), f"{here}:{number}")
         if entry and line.strip():
             _add_text(entry, line.strip())
 
@@ -183,9 +190,9 @@ class _Reader:
     def read(self) -> None:
         """Reads the whole file. Raises Unreadable."""
         before = len(self.document.entries)
-        lines = iter(_logical_lines(self.file.read_text(encoding="utf-8")))
+        lines, here = iter(_logical_lines(self.file.read_text(encoding="utf-8"))), shown(self.file)
         for number, line in lines:
-            place = f"{shown(self.file)}:{number}"
+            place = f"{here}:{number}"
             if line.startswith("# "):
                 self.usual = FormFacts(names=tuple(re.findall(r"`(\w+)`", line)))
             elif line.startswith("## "):

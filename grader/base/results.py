@@ -312,14 +312,18 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
     return round(sum(score for score, _most in graded), 6), round(sum(most for _score, most in graded), 6)
 
 
+RANDOM = "random_answer"  # the name of what a probe finds
+
+
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to tell of first; None where every check passes."""
     return next(iter(failing_in_order(checks)), None)
 
 
 def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """The failing checks as they are told of: those first of which the mistake explains the most. What is skipped comes
-    later, and what is not written yet last, since that is known."""
+    """The failing checks as they are told of: an answer that is random where it must not be first, since it spoils what
+    others compare, then those of which the mistake explains the most. What is skipped comes later, and what is not
+    written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
     explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
     return sorted(
@@ -328,6 +332,7 @@ def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
             check.unwritten,
             check.status == "skipped",
             not check.off_limits,
+            check.misconception != RANDOM,
             -explained[check.misconception or ""],
         ),
     )
