@@ -22,6 +22,7 @@ from grader.course.unread import ARCHIVE
 from grader.marks.register import NONE, Enrolled, Register
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+HANGUL = re.compile("[가-힣]")
 KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
 SUBMITTED = "submitted"  # in a course of nbgrader's
 
@@ -71,9 +72,9 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
             addresses = [look(login) for login in entry.logins if "@" in login]
             is_other = "@" in person.login and addresses and look(person.login) not in addresses
             return None if len(names) > 1 or is_other else entry
-    if person.canvas_id:  # Canvas writes `lovelaceada` for Ada Lovelace
-        own = look(person.name.partition("_")[0])
-        run_on = [entry for name, entry in register.people.items() if own in _run_on(name)]
+    own = (person.name if person.canvas_id else person.bare).partition("_")[0]
+    if person.canvas_id or HANGUL.search(own):  # `lovelaceada` at Canvas is Ada Lovelace, and `민서 김` is 김민서
+        run_on = [entry for name, entry in register.people.items() if _run_on(own) & _run_on(name)]
         return run_on[0] if len(run_on) == 1 else None
     return None
 
@@ -110,7 +111,8 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
             one = handed_in[0]
-            shared = replace(one, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
+            whose = (one.name, one.bare, one.login)
+            shared = replace(one, name=name, login="", canvas_id="", moodle_id="", back="", bare="", shared=whose)
         elif not handed_in:
             continue
         everybody[name] = _enrolled(shared, entry)
@@ -141,6 +143,12 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
         entry = register.people.get(name, Enrolled(name))
         logins[name] = [login for login in (person.login, *entry.logins) if login]
     return Roll({name: logins[name] for name in everybody}, bare)
+
+
+def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
+    """By which names a table may know who handed in for a student's group, by student."""
+    everybody = people(submissions, register) if register.groups else {}
+    return {readable(name): person.shared for name, person in everybody.items() if person.shared}
 
 
 def class_folders(

@@ -141,9 +141,9 @@ def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
     return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
 
 
-def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
-    """Each table that goes back to a system, and in one line where it is imported there. First those of the system that
-    the class came from."""
+def imports(standings: Sequence[Standing], *, own: bool = False) -> list[tuple[str, str]]:
+    """Each table that goes back to a system, and in one line where it is imported there. First, and for `own` alone,
+    those of the system that the class came from."""
     lines = [
         (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
         (any(one.moodle_id for one in standings), "moodle.csv", _(
@@ -153,7 +153,7 @@ def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
             "Gradescope and others: no import of scores from a file; Gradescope takes them from its own autograder")),
         (False, "marks.csv", _("for your own records, and for a gradebook that takes any table")),
     ]  # fmt: skip
-    return [(table, where) for _own, table, where in sorted(lines, key=lambda line: not line[0])]
+    return [(table, where) for is_own, table, where in sorted(lines, key=lambda line: not line[0]) if is_own or not own]
 
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
