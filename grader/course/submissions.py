@@ -63,9 +63,8 @@ class Submission:
 
 
 def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "") -> Submission:
-    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission if there is no
-    such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
-    `called`: the name in messages, in place of the folder's.
+    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission without it.
+    `only`: of the files with these names on the disk, each under its author's name; `called`: the name in messages.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
     with two different answers: such a step has no score. An untouched stub does not count next to a written answer. The
