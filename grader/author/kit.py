@@ -158,7 +158,7 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
 
 
 def _copy_labs(to: Path) -> None:
-    """Labs and the capstone: they bring their own simple parts in place of references."""
+    """Copies the labs and the capstone: they bring their own simple parts in place of references."""
     for folder in lab_folders():
         for file in (file for kind in LAB_FILES for file in folder.glob(kind)):
             if file.name not in NOT_OF_A_LAB:

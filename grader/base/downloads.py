@@ -8,7 +8,7 @@ from pathlib import Path
 from grader.base import layouts
 from grader.base.layouts import GRADESCOPE, NOT_STUDENTS, Person, may_be_folder
 
-OF_BRIGHTSPACE = "index.html"  # beside the folders: a list of what is in the download
+OF_BRIGHTSPACE = "index.html"  # next to the folders: a list of what is in the download
 
 
 def people(submissions: Path) -> dict[str, Person]:

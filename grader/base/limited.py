@@ -1,7 +1,7 @@
-"""Work on what one person handed in, in a process of its own with a budget of processor time and memory.
+"""Processes one person's submission in a separate process with a budget of processor time and memory.
 
 The code that runs there is ours; what it reads is anyone's, and a text can be made to keep a parser busy. Without a
-budget a class would wait for one student.
+budget one student could hold up a class.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Limited:
         self._turn = threading.Lock()
 
     def start(self) -> None:
-        """Starts the process, which goes on to import while the caller does other things."""
+        """Starts the process without waiting for its imports."""
         if self._process is None:
             given = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
             self._process = subprocess.Popen(
@@ -134,7 +134,9 @@ def serve(seconds: int, memory: int) -> None:
 
 
 def limit(seconds: int, memory: int) -> None:
-    """Sets what this process may take from now on, of memory once (0: any). Windows has no such limits."""
+    """Limits the processor time (seconds) and, once, the memory (bytes; 0 for any) that this process may take from now
+    on. Windows has no such limits.
+    """
     try:
         import resource
     except ImportError:

@@ -17,8 +17,8 @@ TAPE = "tape.safetensors"
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 
 
-# How a process of the kit's own starts: the kit is the last place where Python looks, and the current folder is none. A
-# file `random.py` of a learner's stays a file.
+# Starts a process of the kit's own: Python searches the kit last, and never the current folder. A file `random.py` of a
+# learner's stays a file.
 START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"

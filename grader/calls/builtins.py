@@ -98,7 +98,7 @@ class BuiltIns:
 
     @property
     def looks(self) -> bool:
-        """Whether every op is looked at, and not only those of the families."""
+        """True if every op is watched, and not only those of the families."""
         return self._any_torch is not None
 
     def __enter__(self) -> BuiltIns:

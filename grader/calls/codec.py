@@ -69,15 +69,15 @@ def encode_call(call: Call) -> bytes:
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
-    """A call from its bytes, its tensors bare."""
+    """A call from its bytes; its tensors are not wrapped in `Placed`."""
     call, due = decode_call_later(header, payload)
     call.first = tuple([due(earlier) for earlier in call.first])
     return due(call)
 
 
 def decode_call_later(header: bytes, payload: bytes) -> tuple[Call, Callable[[Call], Call]]:
-    """A call from its bytes without its arguments, and what gives it, or one that comes first, these: no tensor is made
-    before the call that it is for is due. Read by the worker, from the judge it trusts."""
+    """A call from its bytes, without its arguments, and a function that adds them to it or to one of the calls in
+    `first`. A tensor is made only when its call is due. Read by the worker, from the judge it trusts."""
     tensors = _Later(payload)
     return _call_decoder.decode(header), lambda call: _unpacked_call(call, tensors)
 

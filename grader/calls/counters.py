@@ -45,7 +45,7 @@ _AFTER = private.keys_after(KEY)
 
 
 class EveryOp:
-    """Is told of every op inside the block, by `see`: its arguments and what it gave."""
+    """Observes every op inside the block: `see` gets its arguments and its result."""
 
     watching: ClassVar[tuple[EveryOp, ...]] = ()
     _was_included = False
@@ -64,12 +64,12 @@ class EveryOp:
         include(KEY, self._was_included)
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """An op has run."""
+        """Called after each op that runs."""
         raise NotImplementedError
 
 
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs an op that has got as far as our key, and tells whoever is watching."""
+    """Runs an op that was dispatched to our key, and tells all observers."""
     if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
         return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
@@ -84,8 +84,8 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 @functools.cache
 def _runs_others(op: Any) -> bool:
-    """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
-    our key, or it is not torch's own."""
+    """True if the ops inside this one are observed in its place: it is composed of them (in inference mode such ops are
+    dispatched to our key), or it is not torch's own."""
     return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
 
 
@@ -117,16 +117,16 @@ def _tensor_places(op: Any) -> list[int]:
 
 
 class _Fallback:
-    """What is done at our key with an op that has no function of its own there: nothing, or a function of Python's, by
-    which every op of a call takes longer that includes the key. To exchange them takes some milliseconds: the function
-    stays from one call that is measured to the next."""
+    """The handler at our key for ops without a function of their own there: none, or a Python function, which slows
+    every op of a call that includes the key. Exchanging them takes some milliseconds, so the function stays from one
+    measured call to the next."""
 
     library: Any = None
     looks = False
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
-        """Registers another one."""
+        """Replaces the handler, if it is another one."""
         if cls.library is not None:
             cls.library._destroy()
         cls.library = torch.library.Library("_", "IMPL")
@@ -140,13 +140,13 @@ _DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
-    """Nothing is done at our key until someone looks again."""
+    """Removes the handler at our key until an observer needs it again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
         _Fallback.register(torch.library.fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
-    """Has something registered at our key, so that it may be included."""
+    """Registers a handler at our key if it has none, so that the key may be included."""
     if _Fallback.library is None:
         rest()
 
@@ -178,7 +178,7 @@ class LargestStorage(EveryOp):
         self.measured = 0
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave."""
+        """Notes the storages of an op's results."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor):
                 self.measured = max(self.measured, _elements(leaf))
@@ -194,7 +194,7 @@ class LiveStorages(EveryOp):
         self._total = 0  # of all in the list
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Adds the storages of what an op gave, but for those that it was given."""
+        """Adds the storages of an op's results, except those of its arguments."""
         given = {
             storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
         }
@@ -212,7 +212,7 @@ class LiveStorages(EveryOp):
 
 
 def _elements(tensor: Tensor) -> int:
-    """Of a tensor's storage; of a sparse one, of what its values take."""
+    """The number of elements in a tensor's storage; for a sparse tensor, in that of its values."""
     if tensor.layout == torch.strided:
         return int(storage_size(storage_of(tensor)) // element_size(tensor))
     if tensor.layout == torch.sparse_coo:
@@ -279,9 +279,9 @@ class Narrowed(UncompiledMode):
 class SavedForBackward(EveryOp):
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 
-    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that what they
-    hand on as it is counts. Besides, `add_what_is_left` adds what an op made and what is still there afterwards,
-    whatever holds it: an attribute of a `ctx`, or a list.
+    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that, only what
+    they store unchanged counts. Besides, `add_what_is_left` adds what an op made and what is alive afterwards, whatever
+    holds it: an attribute of a `ctx`, or a list.
     """
 
     active: SavedForBackward | None = None
@@ -308,7 +308,7 @@ class SavedForBackward(EveryOp):
         super().__exit__(kind, error, trace)
 
     def add_what_is_left(self, result: Any) -> None:
-        """Adds, once the call is over, what is still there, but for its result."""
+        """Adds, once the call is over, the storages that are still alive, except that of its result."""
         returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
         left = self._made.keys() - self._seen.keys() - self._ours - returned
         if any(not self._made[place][0].expired() for place in left):
@@ -317,7 +317,7 @@ class SavedForBackward(EveryOp):
         self.measured += sum(elements for storage, elements in kept if not storage.expired())
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave, but for those that it was given: they were made before."""
+        """Notes the storages of an op's results, except those of its arguments, which were made before."""
         given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor) and _has_storage(leaf) and leaf.untyped_storage().data_ptr() not in given:
@@ -328,7 +328,7 @@ class SavedForBackward(EveryOp):
         self._made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes() // made.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
-        """Notes what a hook of the called code's own was given, and what it made of that."""
+        """Notes a tensor that went to a hook of the called code, and what the hook stored in its place."""
         self._make(saved)
         for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
             if isinstance(leaf, Tensor):

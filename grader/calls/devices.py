@@ -34,12 +34,13 @@ def is_there(name: str) -> bool:
 
 
 def one(wanted: str) -> str:
-    """The device of what runs on one: the accelerator that is there, else the CPU, where `wanted` is `all`."""
+    """The one device for `wanted`: for `all` the accelerator, or the CPU if there is none."""
     return (accelerator() or CPU) if wanted == "all" else wanted
 
 
 def states(wanted: str) -> dict[str, str]:
-    """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
+    """The state of each device, if `wanted` (the name of one, or `all`) is to be checked: "checked", "not available" or
+    "not requested".
 
     Raises RuntimeError if torch knows no device of this name.
     """
@@ -94,7 +95,7 @@ def seed(number: int) -> None:
 
 
 def synchronise(name: str) -> None:
-    """Waits until the device has done what it was given: before a clock is read."""
+    """Waits until the device has finished its work: before a clock is read."""
     if name not in (CPU, META):
         torch.get_device_module(name).synchronize()
 

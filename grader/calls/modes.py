@@ -95,13 +95,13 @@ class Circumstances(ExitStack):
 
 
 class Ordinary(nullcontext[None]):
-    """In place of all this for a call of trusted code of which nothing is asked: most of a reference's."""
+    """Replaces `Circumstances` for calls of trusted code without options: most of a reference's."""
 
     functions = None
 
     @staticmethod
     def suits(options: Options) -> bool:
-        """Whether nothing is asked."""
+        """True if no option is set."""
         asked = options.measures or options.functions or options.no_grad or options.made_on_meta
         return not asked and options.device != "meta" and "triton" not in sys.modules
 
@@ -110,8 +110,8 @@ class Ordinary(nullcontext[None]):
 
 
 class CopiesStay(TorchFunctionMode):
-    """Makes a tensor from a tensor where that lies, as in every process whose default device is the CPU: there torch
-    moves to a default device only what comes from numbers."""
+    """Makes a tensor from a tensor on the same device, as in a process with the CPU as its default device: torch moves
+    only tensors made from numbers to another default device."""
 
     MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
@@ -126,8 +126,8 @@ class CopiesStay(TorchFunctionMode):
 
 
 class UnwrittenIsNan(TorchFunctionMode):
-    """Fills with NaN what is made without values, where kernels are to write it: memory holds what was there before,
-    another number in each run, and now and then the right one."""
+    """Fills uninitialised tensors with NaN, if kernels are to write them: memory holds old values, other ones in each
+    run, and now and then the right ones."""
 
     MAKERS = (torch.empty, torch.empty_like, torch.empty_strided, Tensor.new_empty, Tensor.new_empty_strided)
 
@@ -201,8 +201,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 class ResultBefore:
-    """A call of `target` with the same tensors and arrays, which hold other values meanwhile, and what its result was
-    then. What is returned of the arguments' own memory does not count: it has to change with them."""
+    """The result of `target` before its tensors and arrays got other values for a second call. Results that share the
+    arguments' memory don't count: they have to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
@@ -229,7 +229,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """Whether a later call wrote over it."""
+        """True if a later call overwrote it."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -307,7 +307,7 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Mapped(mmap.mmap):
-    """A mapped file, which counts."""
+    """A memory-mapped file, which counts as allocated."""
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         made = super().__new__(cls, *given, **named)

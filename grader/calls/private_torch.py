@@ -45,8 +45,8 @@ SEEN, LATER = "2.6 to 2.13", "2.13, and not 2.6"
 
 
 class Private(NamedTuple):
-    """A private name: what it is for, what is lost without it, and the versions in which it was seen. One that is
-    `optional` is asked for, and done without if it isn't there."""
+    """A private name: what it is for, what is lost without it, and the versions in which it was seen. An `optional` one
+    may be missing."""
 
     path: str
     purpose: str
@@ -181,7 +181,7 @@ REFERENCES = (torch._refs, torch._refs.nn.functional, torch._refs.special, torch
 
 
 def decompositions() -> list[dict[Any, Any]]:
-    """The tables of what ops are made of."""
+    """torch's tables of decompositions: the functions that compute an op by other ops."""
     tables: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
     with suppress(ImportError):
         from torch.onnx.ops import _impl as onnx_ops
@@ -208,7 +208,7 @@ def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
 
 
 def put(attribute: Attribute, made: Callable[[Any], Any]) -> None:
-    """Puts what is made of an attribute in its place."""
+    """Replaces an attribute by what `made` returns for it."""
     owner, name = attribute
     setattr(owner, name, made(getattr(owner, name)))
 

@@ -55,7 +55,7 @@ class Record:
         return root not in NOT_AUTHORS and self.is_own(frame.f_code.co_filename)
 
     def take(self, key: Key) -> Any:
-        """The value of the next read of this kind; what only the call on the CPU read is passed over. Raises
+        """The value of the next read with this key; reads that only the call on the CPU made are skipped. Raises
         LookupError."""
         for position in range(self.position, len(self.entries)):
             if self.entries[position][0] == key:
@@ -97,7 +97,7 @@ class Reads:
 
     @classmethod
     def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
-        """A tensor that has values was read: recorded, or passed over if the same is read again next to `meta`."""
+        """Records a read of a tensor with values; or skips its record, if the call on `meta` repeats this read."""
         if cls.record is None:
             return
         key = cls.record.key(kind, tensor)

@@ -33,10 +33,10 @@ class Responder:
     """Answers calls by name.
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
-    any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
-    line at the top level failed that would have bound a name; `quiet` ends what watches this process from within, once
-    the author's code has run.
+    any, nothing is watched unless a call requests it. If it is None, as for a reference, the code is trusted, and calls
+    on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which line at
+    the top level failed that would have bound a name; `quiet` ends what watches this process from within, once the
+    author's code has run.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Responder:
         devices.seed(seed)
 
     def watching(self) -> BuiltIns:
-        """Looks for built-ins between the calls as well: code may run there too, as an object's finaliser does."""
+        """Watches for built-ins between calls too: code such as an object's finaliser may run there."""
         return self._between
 
     def loading(self) -> BuiltIns:
-        """Looks while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
+        """Watches while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
         return self._loading
 
     @property
@@ -88,8 +88,8 @@ class Responder:
         return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
 
     def used_late(self) -> list[str]:
-        """The built-ins off limits that have run since the last call was answered; to be asked once its answer is
-        bytes. What runs from then on counts for the next call."""
+        """The built-ins off limits that have run since the last call was answered; call it once the answer is encoded.
+        What runs from then on counts for the next call."""
         late = banned(self._between.names, self._last)
         self._between.names.clear()
         return late
@@ -133,7 +133,7 @@ class Responder:
         return self._respond(due(call))
 
     def _respond(self, call: Call) -> Outcome:
-        """Makes a call; on `meta` once more where it reads a value, with what the same call reads on the CPU."""
+        """Makes a call; one on `meta` that reads a value is made again, with what the same call reads on the CPU."""
         if not reaches_meta(call):
             return self._made(call)
         recorded = self._recorded(call) if self._reads else None
@@ -267,7 +267,7 @@ class Responder:
         return self._built_ins
 
     def _made_a_module(self, call: Call, result: Any) -> bool:
-        """Whether a call made a module, or failed to: that alone uses nothing. A class may implement a function and
+        """True if a call made a module, or failed to: that alone uses no built-in. A class may implement a function and
         return its result from the call, so the result decides, and not what was called."""
         if call.handle is not None or not inspect.isclass(self.names.get(call.name)):
             return False

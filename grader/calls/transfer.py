@@ -89,7 +89,7 @@ class Inputs:
 
     @property
     def wide(self) -> bool:
-        """Whether a float64 tensor is among them."""
+        """True if a float64 tensor is among them."""
         return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
 
     def modified(self) -> list[str]:
@@ -150,7 +150,7 @@ def materialised(value: Any) -> Any:
 
 
 def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> Any:
-    """A result as a value; a module that is the whole result becomes a handle, under which it is `kept`."""
+    """A result as a value; a module that is the whole result is stored in `kept`, and its handle returned."""
     match value:
         case None | bool():
             return value
@@ -235,8 +235,8 @@ def described(error: BaseException, is_own: Callable[[str], bool], file: object)
 
 
 def _near(error: BaseException, frame: types.FrameType) -> str:
-    """The known name that is spelled almost like the unknown one; empty without one. Python looks it up only when it
-    prints a traceback."""
+    """The known name that is spelled almost like the unknown one; empty without one. Python searches for it only when
+    it prints a traceback."""
     known: Iterable[object] = ()
     if type(error) is NameError:
         known = dict.fromkeys([*frame.f_locals, *frame.f_globals, *vars(builtins)])

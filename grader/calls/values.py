@@ -2,7 +2,7 @@
 
 A value is None, a bool, an int, a float, a string, a tensor (`Placed`, an argument also bare), a NumPy array, a module
 (`HandleId`), something only described (`Opaque`), or a tuple or dictionary of values. A new kind is one case in
-`outputs.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
+`transfer.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
 
 
 def _called(found: Iterable[Person], register: Register) -> list[Person]:
-    """People by what the roster calls them. Of two who may be the same one there, neither is."""
+    """The people by their names on the roster; if two may be the same student there, both keep the platform's name."""
     roll, by_number = register.roll, {entry.canvas_id: entry for entry in register.people.values() if entry.canvas_id}
     meant = [(person, _entry(person, register, roll, by_number)) for person in found]
     several = Counter(entry.name for _person, entry in meant if entry)
@@ -61,8 +61,7 @@ def _called(found: Iterable[Person], register: Register) -> list[Person]:
 
 
 def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
-    """The roster's entry for a person: by what a platform knows them by, then by name, unless both have addresses, and
-    others."""
+    """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
     for known in filter(None, (person.login, person.bare, person.name)):
@@ -79,7 +78,7 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
 
 
 def _run_on(name: str) -> set[str]:
-    """A name without spaces, with each of its words first."""
+    """The spellings of a name without spaces, once with each of its words first."""
     words = look(name).split()
     return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
@@ -93,8 +92,8 @@ def _enrolled(person: Person, entry: Enrolled) -> Person:
 
 
 def _share(everybody: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
-    """Gives each of a group what the group handed in: under its name, or one of them for all. Who handed in something
-    of their own keeps it."""
+    """Gives each member of a group the group's submission: under the group's name, or by one member for all. Members
+    with a submission of their own keep it."""
     roll = Roll({name: [person.login] for name, person in everybody.items()},
                 {name: person.bare for name, person in everybody.items() if person.bare})  # fmt: skip
     own = {member: register.roll.own(member) if member not in roll.meant(member) else member for member in members}
@@ -146,8 +145,9 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
 def class_folders(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
 ) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be
-    taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is none."""
+    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be taken
+    for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a folder.
+    """
     for folder in earlier:
         try:
             os.listdir(folder)
@@ -186,7 +186,7 @@ def _no_students(submissions: Path) -> str:
 
 
 def _require_level(submissions: Path, assignment: str) -> None:
-    """Raises Impossible if the class is one folder further in, or the folder is one student's own."""
+    """Raises Impossible if the class is in a subfolder, or the folder is that of one student."""
     names = [name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith(".")]
     inside = [name for name in names if may_be_folder(submissions / name)]
     if {SUBMITTED, "source"} <= set(inside):
@@ -211,14 +211,14 @@ def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
 
 
 def _named_in_flat(submissions: Path) -> bool:
-    """Whether a download names people by the files in it, as a flat one does."""
+    """True if a download is flat: its files, not folders, name the students."""
     with suppress(BadDownload, OSError):
         return any(person.files for person in named_in(submissions).values())
     return False
 
 
 def _is_class(folder: Path, assignment: str) -> bool:
-    """Whether a folder holds several students, each with something to grade, and belongs to none of them."""
+    """True if a folder holds several students' folders, each with something to grade, and is not itself a student's."""
     with suppress(BadDownload, OSError):
         names = set(os.listdir(folder))
         if names & {assignment, *KNOWN} or any(map(STEP_FILE.fullmatch, names)):

@@ -1,4 +1,6 @@
-"""A class: every student's submission graded once under one seed, kept as it comes, and everything made of it."""
+"""Grades every submission of a class under one seed, saves each result as it arrives, and writes everything made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from grader.marks.marking import Marking, plain
 
 
 class Stopped(RuntimeError):
-    """The run was stopped. What was graded is kept, the marks that it has changed among it. One line."""
+    """The run was stopped; results and changed marks so far are saved. One line."""
 
     def __init__(self, said: str, changes: Sequence[Change]) -> None:
         super().__init__(said)
@@ -141,7 +143,7 @@ def _of_these(request: Request) -> Request:
 
 @contextmanager
 def _alone_in(request: Request) -> Iterator[None]:
-    """Holds the folder of the results, which is made if need be. Raises Impossible if another run holds it."""
+    """Locks the folder of the results, which is made if need be. Raises Impossible if another run has locked it."""
     for folder in (request.out, *(request.out / name for name in request.kinds)):
         folder.mkdir(parents=True, exist_ok=True)
     with (request.out / ".lock").open("w") as lock:

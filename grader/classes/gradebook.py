@@ -129,7 +129,7 @@ def count(
 ) -> None:  # fmt: skip
     """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
 
-    It is `assignments.toml` that says so, also where the released notebook said otherwise. The caller commits.
+    `assignments.toml` decides, also if the released notebook says otherwise. The caller commits.
     """
     submission = gradebook.find_submission(assignment, student)
     grades = {(notebook.name, grade.name): grade for notebook in submission.notebooks for grade in notebook.grades}
@@ -159,7 +159,7 @@ def count(
 
 
 def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
-    """Takes what lateness takes from each notebook of a submission, and says until when there was time."""
+    """Subtracts the late penalty from each notebook of a submission, and records its deadline."""
     until, handed_in = (_utc(text) for text in (counted.until, counted.handed_in))
     if until is not None:
         due = submission.assignment.duedate or until
@@ -170,7 +170,7 @@ def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
 
 
 def _utc(text: str) -> datetime | None:
-    """A moment as nbgrader keeps it: in UTC, without saying so."""
+    """A moment as nbgrader keeps it: in UTC, without a zone."""
     return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None) if text else None
 
 
@@ -269,6 +269,8 @@ def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Map
 
 
 def _comment(text: str) -> str:
-    """Text as nbgrader's Markdown shows it as typed: its feedback pages write what is no code block as HTML."""
+    """Text as nbgrader's Markdown shows it as typed: its feedback pages write everything outside of code blocks as
+    HTML.
+    """
     text = reports.plain(text.encode(errors="replace").decode())
     return "\n".join(f"    {line}" for line in text.splitlines())

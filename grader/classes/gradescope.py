@@ -107,7 +107,8 @@ def _marked(report: Report, about: Path) -> Report:
 
 def _own(user: _Person) -> Iterator[str]:
     """The identity that students can't choose: the mail address, which Gradescope has had confirmed, and the number in
-    the teacher's roster. A number that looks like an address is none, and a name is whatever its owner likes."""
+    the teacher's roster. A number that looks like an address is left out, and so is the name, which students choose
+    themselves."""
     if user.email:
         yield user.email
     if user.sid and "@" not in user.sid:

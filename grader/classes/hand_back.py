@@ -16,7 +16,7 @@ PAGE = "feedback.html"
 
 
 class NoNames(ValueError):
-    """Nobody's page has a name that the platform knows. One sentence."""
+    """The platform knows the name of no student's page. One sentence."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Markdown of a notebook as HTML that shows and does nothing: what a student wrote is opened by who gives the marks."""
+"""Markdown of a notebook as inert HTML: graders open what students wrote."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def safe_markdown(context: Any, source: str) -> str:
 
 
 def cleaned(html: str, is_drawing: Callable[[str], object] = lambda source: False) -> str:
-    """The HTML without what is not allowed in it; which drawings are says `is_drawing`."""
+    """The HTML without forbidden elements and attributes; `is_drawing` decides which drawings are allowed."""
     return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, is_drawing))
 
 
@@ -101,7 +101,7 @@ def _attached(cell: NotebookNode) -> list[Any]:
 
 
 def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozenset()) -> None:
-    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
+    """Removes the outputs, which mean nothing, and anything on which nbconvert would fail when it makes the feedback.
 
     Markup that acts is shown as it was typed, in all that was not `released`; of attached drawings those are shown that
     were `drawn` for the lessons.

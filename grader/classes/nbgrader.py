@@ -179,7 +179,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
 
 
 class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no types
-    """In place of SaveAutoGrades: what a person grades is left to it, what the sandbox graded is written here."""
+    """Replaces SaveAutoGrades: writes the marks of the sandbox, and leaves cells that a person grades to it."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
@@ -271,7 +271,7 @@ def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> l
 
 
 def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
-    """Shows outputs in the cell that is in the notebook under this cell's name; one that was deleted is put back."""
+    """Sets the outputs of the notebook's cell with this cell's name; a cell that was deleted is put back."""
     name = cell.metadata.nbgrader.grade_id
     there = [other for other in nb.cells if other.metadata.get("nbgrader", {}).get("grade_id") == name]
     if not there:

@@ -174,7 +174,9 @@ class Round:
                     yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
-        """A student who is only on the roster, by the rules: graded as nothing, or not graded, with the reason."""
+        """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
+        reason.
+        """
         if not student.is_absent:
             return student, ""
         absence = self.ledger.absence(student.name, self.request.register)
@@ -189,7 +191,7 @@ class Round:
         self.on_student(kept, True)
 
     def _best(self, attempts: Attempts) -> None:
-        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
         graded, best, page = attempts.graded, -1.0, ""
         tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
@@ -220,7 +222,7 @@ class Round:
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
-        """What this run has changed for a student; empty where nothing did."""
+        """The changes that this run made for a student; empty if there are none."""
         made = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
         if made:
             return f"{shown(made.before)} → {shown(made.after)}"
@@ -247,8 +249,7 @@ def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]
 
 
 def _from_kit(submission: Submission, steps: list[str]) -> tuple[str, ...]:
-    """The steps of which more is word for word in the kit's own files than who writes by themselves has in common
-    with anybody."""
+    """The steps that share more text with the kit's own files than independent work has in common with anything."""
     written = {step: submission.sources[step][1] for step in steps if step in submission.sources}
     shares = {step: taken_from_the_kit(text, _stub(step)) for step, text in written.items()}
     return tuple(step for step, share in shares.items() if share > HONEST)
@@ -266,7 +267,7 @@ def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
 
 
 def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
-    """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    """True if a saved result is about this student, this submission and all of the steps: anyone may edit a file."""
     if not path(out, PAGES, earlier.file).is_file():
         return False
     if earlier.report is None or earlier.grader_failed or _could_now_be_graded(earlier.report):
@@ -279,7 +280,7 @@ def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
 
 
 def _could_now_be_graded(report: Report) -> bool:
-    """Whether a step was skipped for want of a package that is here by now: the machine decides nothing for good."""
+    """True if a step was skipped for lack of a package that is installed now."""
     skipped = {step.name for step in report.steps if step.without_score}
     return bool(skipped) and any(step.name in skipped and not step.lacking for step in course.steps())
 

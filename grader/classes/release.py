@@ -173,7 +173,7 @@ def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
 
 
 def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
-    """Until when, and what each step is worth: what a student asks first."""
+    """The deadline and the points of each step, as Markdown for students."""
     assignment, lines = marking.assignment, []
     if assignment.opens:
         lines.append(_("Opens: {moment}").format(moment=moments.shown(assignment.opens)))
@@ -229,7 +229,7 @@ def _marks(identity: str, *, solution: bool = False, points: float | None = None
 
 
 def _lesson(step: course.Step) -> str:
-    """The lesson, its hints folded."""
+    """A step's lesson as Markdown, its hints folded."""
     text, hints = lessons.HINTS_HEADING.split(lessons.lesson(step.name))[0].strip(), lessons.hints(step.name)
     text = formulas.as_latex(text)
     title = _("Hint {number} of {total}")

@@ -159,7 +159,7 @@ class EarlierClass:
         self._people = {member.key: member for member in everybody if keys[member.key] == 1 and now[member.key] == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
-        """Adds what this student handed in there; what can't be read there is no answer."""
+        """Adds this student's answers from there; files that can't be read are ignored."""
         own = self._people.get(person.key)
         if own is None or own.is_other(person):
             return
@@ -228,7 +228,7 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
 
 
 def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
-    """What the student asks to be looked at again, in a file that comes with the hand-in."""
+    """The student's requests for a second look, from a file in the submission."""
     found: list[Appeal] = []
     for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
         if shown in places:
@@ -278,7 +278,7 @@ class Given:
     total: int
 
     def note(self, student: Student) -> None:
-        """Takes them out of what a student is told was not read."""
+        """Removes these files from the list of a student's unread files."""
         handed_in = student.submission
         for shown in list(handed_in.unread):
             count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)
@@ -293,7 +293,7 @@ MAX_GIVEN = 1 << 20  # bytes of a file, or of the files in a hidden folder
 
 
 def given_to_all(submissions: Path, everybody: Iterable[Person]) -> Given:
-    """Looks for what lies in most of the students' folders: a classroom's README, `.github`, requirements."""
+    """Finds the files that most of the students' folders hold: a classroom's README, `.github`, requirements."""
     counts: Counter[tuple[str, str]] = Counter()
     places = [submissions / person.folder for person in everybody if person.folder and not person.missing]
     for place in set(places):
@@ -320,7 +320,7 @@ def _content(path: Path) -> str:
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
-    """Names what lies in a student's folder outside of the one that was read: on the way to it, folder by folder."""
+    """Notes as unread all files in a student's folder that are outside of the subfolder that was read."""
     while place != folder:
         place, inside = place.parent, place.name
         kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit

@@ -36,7 +36,7 @@ GROUPS = {
     "author": N_("For authors"),
     "publish": N_("For publishers"),
 }
-LEARNERS = ("learner", "labs")  # the groups whose commands a learner's kit lists
+LEARNERS = ("learner", "labs")  # the groups of commands that a learner's kit lists
 
 
 def main(early: Any = None) -> int:

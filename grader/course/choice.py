@@ -1,4 +1,4 @@
-"""The steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
+"""Finds the steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
 
 Only folder names are read. The message of `Unknown` is one sentence that lists what there is instead.
 """

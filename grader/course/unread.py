@@ -20,10 +20,10 @@ MAX_NAMED = 3  # of the files of a folder that holds no answer
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
 GIT, PUT_ASIDE = ".git", ".backup"
-OF_MACOS = "._"  # begins the names of the files that macOS adds to others
+OF_MACOS = "._"  # the start of the names of files that macOS adds to others
 NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "desktop.ini")
-BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
-OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps beside the exercises
+BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts next to a submission
+OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps next to the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
 
 
@@ -67,7 +67,7 @@ def why_not(name: str, path: Path) -> str:
 
 
 def files_within(submission: Submission, steps: Collection[str]) -> dict[str, str]:
-    """What became of each file, if only these steps are graded: none is graded as another one."""
+    """The fate of each file, if only these steps are graded; none is taken for a step of another name."""
     said = {}
     for file, own in submission.answers.items():
         if submission.files.get(file) == _("graded as {step}", step=", ".join(own)):

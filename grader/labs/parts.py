@@ -55,7 +55,7 @@ class Need:
 
 @dataclass(frozen=True)
 class StepCode:
-    """The names of one step, and if they are the learner's, the reference's or the lab's."""
+    """The code of one step by name, and its origin: the learner, the reference or the lab."""
 
     step: str
     whose: Whose

@@ -80,7 +80,7 @@ def every(count: int, fit: int) -> int:
 
 @contextmanager
 def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[PlotFigure]:
-    """Axes to draw on; the drawing's `svg` is set when the block ends."""
+    """A figure to draw on inside the block; its `svg` is set when the block ends."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -125,5 +125,5 @@ def _answers(folder: Path) -> Path:
 
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that goes when the kernel ends."""
+    """A temporary folder, removed when the kernel ends."""
     return tempfile.TemporaryDirectory(prefix="lab-")

@@ -109,7 +109,9 @@ class BackgroundGrader:
         self._send(CheckAsked(asking.step, asking.title, asking.failed))
 
     def _answer(self, event: Dropped | StepDone) -> None:
-        """Sends what became of a step; what was asked to be cancelled is that step, and not the next."""
+        """Sends the event for a finished step, and forgets a cancellation, which was for that step and not for the
+        next.
+        """
         self._drop.clear()
         self._send(event)
 

@@ -1,4 +1,4 @@
-"""Finds what works on this machine, what does not, and the command that fixes it."""
+"""Examines this machine: what works, what does not, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Examined:
     fix: str = ""
 
 
-# Files that name students, and where the kit's own of such names are.
+# Files that name students, and the kit's own files with such names.
 OF_A_CLASS = re.compile(
     r"(^|/)(assignments\.toml|(overrides|handed_in|remarks)\.csv|gradebook\.db|timestamp\.txt|submission_metadata\.yml"
     r"|step\d\d_\w+(-\d+)?\.py|[^/]+\.ipynb)$|_assignsubmission_"
@@ -253,7 +253,7 @@ def devices(facts: TorchFacts) -> Examined:
 
 
 def kernels() -> Examined:
-    """Whether Triton is there, which one step needs, and its interpreter works: it runs a kernel of two lines."""
+    """Examines Triton, which one step needs, by running a kernel of two lines in its interpreter."""
     if importlib.util.find_spec("triton") is None:
         return Examined("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
     environment = os.environ | {"TRITON_INTERPRET": "1"}

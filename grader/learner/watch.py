@@ -75,7 +75,7 @@ class Watch:
         self.waiting = [name for name in self.board.names if name not in self.board.results and name != start]
         self.waiting = [start, *self.waiting] if start else self.waiting
         self.asked = {start} if start else set[str]()
-        self.latest = 0.0  # when a step was last asked for: what was asked before a grading began does not end it
+        self.latest = 0.0  # when a step was last asked for: a request from before a grading started does not end it
         self.saved: tuple[str, int] | None = None  # the step that was last saved, and a count of such saves
         self.grading: str | None = None
         self.broken = set[str]()  # steps that were not graded since they were no valid Python
@@ -208,7 +208,7 @@ class Watch:
         self.draw()
 
     def _has_newer(self) -> bool:
-        """Whether a save waits that ends the grading in progress."""
+        """True if a newer save is queued that ends the grading in progress."""
         newer = bool(self.waiting) and self.waiting[0] in self.asked and self.latest > self.since
         return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
 

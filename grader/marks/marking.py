@@ -1,4 +1,4 @@
-"""From what the grader gives to what counts: weights, extra credit, points decided by a person, and lateness.
+"""Turns the grader's points into a mark: weights, extra credit, points decided by a person, and lateness.
 
 One `Marking` for one assignment; nbgrader, a class and Gradescope all mark through it.
 """
@@ -98,12 +98,12 @@ class Marking:
         )  # fmt: skip
 
     def _told(self, student: str) -> tuple[datetime, str] | None:
-        """The time of a hand-in by the teacher's word, and in which table it is."""
+        """The time of a submission from the teacher's tables, and the table's name; None if they have none."""
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
         return next(((times[student], name) for name, times in tables.items() if student in times), None)
 
     def _said(self, student: str, absence: str, asked: Sequence[Appeal]) -> tuple[list[str], list[str]]:
-        """What there is to say of all of it, and the requests for a second look that wait for an answer."""
+        """The remarks on the whole submission, and the unanswered requests for a second look."""
         remarks = self.remarks.get(student, ())
         waiting = [request.said for request in asked if not request.is_answered(remarks)]
         sentence = _("A second look was asked for: {request}")
@@ -118,7 +118,7 @@ class Marking:
         return _round(max_score * self.assignment.weights.get(step, 1.0))
 
     def _drop(self, steps: list[StepMark]) -> None:
-        """Of the electives the best count; one that is open may be among them."""
+        """Drops all electives but the best; an open one may be among the best."""
         electives = sorted(
             (step for step in steps if step.elective),
             key=lambda step: math.inf if step.points is None else step.points, reverse=True,
@@ -152,7 +152,7 @@ class Marking:
             )  # fmt: skip
 
     def for_class(self, roll: Roll) -> Marking:
-        """The same, with people called as the class calls them. What several of them may be meant by is left out."""
+        """The marking with the class's names for its students. Names that may refer to several people are left out."""
         named = {decided.student for decided in self.term.extras} | {excuse.student for excuse in self.term.excuses}
         named |= {student for student, _step in self.overrides}
         return dataclasses.replace(
@@ -171,12 +171,12 @@ class Marking:
         return free, left - free
 
     def _late_days(self, over: timedelta) -> int:
-        """The days that count as late: within the grace none, beyond it each since the deadline that has started."""
+        """The days that count as late: 0 within the grace period, else every started day since the deadline."""
         return 0 if over <= self.assignment.grace or over <= timedelta() else math.ceil(over / DAY)
 
 
 def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
-    """The rows of a table by what the class calls each student, without those of which several may be meant."""
+    """The rows of a table by the class's name of each student, without rows that may refer to several people."""
     return {roll.own(student): row for student, row in table.items() if not roll.is_ambiguous(student)}
 
 
@@ -256,7 +256,7 @@ def why_no_mark(graded: Graded) -> str:
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
-    """What there is to say about a mark besides its steps."""
+    """The sentences about a mark as a whole: lateness, electives, remarks, requests."""
     lines = [*mark.remarks, *(f"{step.step}: {decision(step)}" for step in mark.steps if step.reason)]
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if mark.extended and until:

@@ -1,6 +1,6 @@
-"""`roster.csv` and `groups.csv`: who is in the course, in which section, since when, and who works together.
+"""`roster.csv` and `groups.csv`: the students, their sections and starting dates, and the groups.
 
-A table of one's own, or what Canvas, Moodle, Gradescope or nbgrader exports: it is told by the names of its columns.
+A table of one's own, or what Canvas, Moodle, Gradescope or nbgrader exports: recognised by the names of its columns.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ SPACES = re.compile(r"[;,|]")
 
 @dataclass(frozen=True)
 class Enrolled:
-    """Someone on the roster: what they are called, by what else a table or a platform may know them, and the rest that
-    the roster says. `excused` has the names of assignments, or EVERY."""
+    """A student on the roster: name, other names and ids in tables or on platforms, and the rest that the roster says.
+    `excused` has the names of assignments, or EVERY."""
 
     name: str
     logins: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Enrolled:
     excused: frozenset[str] = frozenset()
 
     def is_excused(self, assignment: str, due: datetime | None) -> bool:
-        """Whether nothing is expected: they are excused, or came when the assignment had been due."""
+        """True if nothing is expected: the student is excused, or joined after the assignment was due."""
         if EVERY in self.excused or look(assignment) in self.excused:
             return True
         return bool(self.since and due and due < self.since)
@@ -73,11 +73,11 @@ class Register:
 
     @property
     def roll(self) -> Roll:
-        """By which name or login each is known."""
+        """The names and logins by which the students are known."""
         return Roll({name: entry.logins for name, entry in self.people.items()})
 
     def lacks(self, name: str) -> bool:
-        """Whether there is a roster, and someone is not on it."""
+        """True if there is a roster without this person."""
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:

@@ -101,7 +101,7 @@ def build(folder: Path) -> Path:
                 raise NotBuilt(complained.strip().rpartition("\n")[2] or said.strip())
             shutil.move(sources / spoken / "site", to)
             _keep_at_home(to)
-            (to / "404.html").unlink()  # its links begin at the root of a server that we don't know
+            (to / "404.html").unlink()  # its links start at the root of a server that we don't know
     return folder / "index.html"
 
 
@@ -140,7 +140,7 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
 
 
 def _breaking(text: str) -> str:
-    """Long names in tables may go on in the next line, behind an underscore."""
+    """The text with long names in tables allowed to wrap behind an underscore."""
     names = re.compile(r"(?m)(?<=\| )`(\w+)`(?= \|)")
     return names.sub(lambda match: f"<code>{match[1].replace('_', '_<wbr>')}</code>", text)
 
@@ -170,7 +170,7 @@ def _with_folded_hints(text: str) -> str:
 
 
 def _with_links(text: str) -> str:
-    """The commands that run a lab lead to the lab's page."""
+    """The text with its commands that run a lab turned into links to the lab's page."""
     labs = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
 
     def linked(match: re.Match[str]) -> str:
@@ -268,7 +268,7 @@ class _Links(HTMLParser):
 
 
 def dead_links(folder: Path) -> Iterator[str]:
-    """Every link in the built site that leads to no file, or to no place on its page."""
+    """Every link in the built site to a file that is missing, or to an anchor that its page lacks."""
     pages = {path.resolve(): _read(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         for link in page.links:

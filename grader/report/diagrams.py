@@ -46,7 +46,7 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
 
 
 def _written(value: float | bool) -> str:
-    """Thousands in full: a bar has room for them."""
+    """A number as text, thousands in full: a bar has room for them."""
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
 
 
@@ -116,7 +116,7 @@ def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
 
 
 def stream(picture: Stream) -> list[Markup]:
-    """A panel each: the stream runs down, as wide as its vectors are long."""
+    """One panel each: the stream runs down, as wide as its vectors are long."""
     most = picture.most or max(
         size for _title, first, stages in picture.panels for size in (first, *(stage[2] for stage in stages))
     )
@@ -142,7 +142,7 @@ def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup
 
 
 def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Markup]:
-    """Reads the stream above, adds to it below; its bar is as long as what it adds."""
+    """Draws a branch, which reads the stream above and adds to it below; its bar is as long as what it adds."""
     left, right = 122, svg.WIDEST - 8
     out = f"M{svg.number(x)} {svg.number(y + 12)}H{left}"
     back = f"M{left} {svg.number(y + 46)}H{svg.number(x + 9)}"

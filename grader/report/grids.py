@@ -19,7 +19,7 @@ from grader.report.sums import Explained
 LETTER = 7  # the mean width of one, at the size of labels
 EDGE, ABOVE, BELOW = 8, 30, 26  # next to a matrix, for its title and the name of its columns
 LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with a number, below it in a smaller size
-MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
+MOST_TOLD = 8  # most rows and columns of a matrix with numbers that are told to readers who can't see it
 GAP = 3  # between blocks
 STEP = 2  # of the scale of colours
 LINES = ' stroke="currentColor" stroke-opacity=".15"'  # between cells
@@ -45,7 +45,7 @@ class _Frame:
 def panels(
     picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Explained | None] = (), first: int = 0
 ) -> list[Markup]:
-    """The matrices, the last with the scale of colours, which is that of all the pictures `among` which they are.
+    """One panel for each matrix, the last with the scale of colours, which all the pictures in `among` share.
     `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
     here."""
     scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
@@ -111,7 +111,7 @@ def _slant(label: str) -> float:
 
 
 def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[Markup]:
-    """Of the rows and the columns, and what they are."""
+    """The labels of the rows and the columns, and the names of both axes."""
     every = 1 if frame.cell >= 17 else 4
     made = []
     for row in range(rows):
@@ -150,7 +150,7 @@ def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scal
 
 
 def _outline(frame: _Frame, row: int, column: int) -> Markup:
-    """Light on dark: one of the two is seen on any colour, and on paper."""
+    """The outline of a cell, light on dark: one of the two is visible on any colour, and on paper."""
     x, y, side = frame.x(column) + 2, frame.y(row) + 2, frame.cell - 4
     both = (svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
             for ink, width in (("#000000", 3.5), ("#ffffff", 1.5)))  # fmt: skip
@@ -158,7 +158,9 @@ def _outline(frame: _Frame, row: int, column: int) -> Markup:
 
 
 def _told(matrix: Grid) -> str:
-    """The numbers, row by row, where there are few."""
+    """The numbers of a small matrix, row by row, for readers who can't see it; for a large one, that it is shown as
+    colours alone.
+    """
     if max(len(matrix), len(matrix[0])) > MOST_TOLD:
         return _("A matrix as colours, from the smallest value to the largest.")
     return "; ".join(" ".join(short(value) for value in line) for line in matrix)

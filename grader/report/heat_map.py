@@ -25,7 +25,7 @@ GAMMA = 0.75  # below 1: small weights are seen
 # The page, positive and negative, by light and by dark, for the contrast of what is written on a colour.
 LIGHT = (255, 255, 255), (11, 98, 176), (184, 80, 11)
 DARK = (26, 31, 38), (107, 177, 255), (255, 163, 92)
-NUMBERED = 8  # most rows and columns of a matrix whose cells show numbers
+NUMBERED = 8  # most rows and columns of a matrix with numbers in its cells
 NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
 NARROWEST = 88  # height of a title

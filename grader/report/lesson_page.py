@@ -79,8 +79,8 @@ def panels(picture: Picture) -> list[Markup]:
 
 
 def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[list[Markup]]:
-    """One frame, still by still; matrices are on the scale of those in their place in the other frames. `with_sums`:
-    cells can be pressed."""
+    """One frame, still by still; a matrix is on the same scale as the matrices in its position in other frames.
+    `with_sums`: cells can be pressed."""
     stills = picture.frames[number] if isinstance(picture, Slider) else _stills(picture)
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
     explained = sums.explain([matrix for panels in matrices for _title, matrix in panels]) if with_sums else []

@@ -269,8 +269,8 @@ def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matr
 
 
 def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
-    """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
-    says nothing about where a wrong number comes from."""
+    """The buttons of each of the two matrices: one for every cell with a known sum. Each matrix is explained by itself:
+    the expected one says nothing about how a wrong number arose."""
     made: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None

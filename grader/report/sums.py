@@ -1,7 +1,7 @@
-"""Where a number of a picture comes from: its row of products, its exponential over their sum, its weighted sum.
+"""Explains a picture's numbers: a row of products, an exponential over a sum of them, a weighted sum.
 
 Found in the numbers alone: a matrix is explained by others of the same picture only if every one of its cells follows
-from them. So nothing has to be written beside a picture, and what is shown is true of what is drawn.
+from them. So authors write nothing next to a picture, and what is shown is true of what is drawn.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Explained = Callable[[int, int], Sum]
 
 
 def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Explained | None]:
-    """How each panel's cells arise from the other panels and from the `operands`, which are not drawn; None if they
-    don't."""
+    """For each panel, the sums by which its cells follow from the other panels and from the `operands`, which are not
+    drawn; None if they don't."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
     return [_of(index, every) for index in range(len(panels))]
 
@@ -74,7 +74,7 @@ def _is_matrix(value: object) -> bool:
 
 
 def _numbers(matrix: Matrix) -> Rows | None:
-    """The matrix if it is one of numbers; a cell without one is minus infinity: hidden before a softmax."""
+    """The matrix if it holds numbers, else None; a cell without a number is minus infinity: hidden before a softmax."""
     if not matrix or not matrix[0] or any(isinstance(value, bool) for line in matrix for value in line):
         return None
     return [[-math.inf if value is None else float(value) for value in line] for line in matrix]
@@ -131,7 +131,7 @@ def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Row
 
 
 def _holds(target: Rows, due: Rows) -> bool:
-    """Whether every cell is what is due, up to the digits that a picture keeps."""
+    """True if every cell equals the expected one, up to the digits that a picture keeps."""
     pairs = [pair for lines in zip(target, due, strict=True) for pair in zip(*lines, strict=True)]
     return all(math.isfinite(value) and abs(shown - value) <= NEAR + NEAR * abs(value) for shown, value in pairs)
 

@@ -31,10 +31,10 @@ from grader.report import reasons
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^([^\S\n]*+)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
-OURS = re.compile(r"^([^\S\n]*+)(?=[✓✗◷↷])", re.MULTILINE)  # what a line of the grader's own begins with
+OURS = re.compile(r"^([^\S\n]*+)(?=[✓✗◷↷])", re.MULTILINE)  # the first characters of a line of the grader's own
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
-TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
+TABLE_COLUMNS = 4  # most columns of a matrix shown next to the expected one, within 80 columns of text
 TABLE_ROWS = 8
 TEXT_WIDTH = 100  # columns, if the report is text without a terminal
 SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
@@ -47,7 +47,7 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
-BY_HAND = "by_hand"  # in the names of checks whose numbers the lesson works
+BY_HAND = "by_hand"  # in the names of checks with numbers that the lesson works through
 GRADE = language.typed("make grade")  # what a learner types
 
 
@@ -260,8 +260,8 @@ def line_said(remark: LineRemark) -> str:
 
 
 def failing_checks(step: StepResult) -> list[CheckResult]:
-    """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
-    means all of them."""
+    """The checks of a step that do not pass, the one to tell of first. If nothing of the file could be run, one stands
+    for all of them."""
     if not step.stuck:
         return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)

@@ -1,4 +1,6 @@
-"""The map of the course: its tracks, steps and labs, what each is worth, how far the learner is, and what is next."""
+"""The state of the course for the page: tracks, steps and labs, their points, the learner's progress, and the next
+step.
+"""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class PageServer:
             self._opened.unlink(missing_ok=True)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        """Nothing that goes wrong here ends in silence, nor in a wall of text."""
+        """The response to an error of ours: one sentence, which is also reported on the terminal."""
         at = traceback.extract_tb(error.__traceback__)[-1]
         sentence = _("The page met a fault of its own at {path}: {error} ({file}, line {line}).").format(
             path=request.url.path, error=f"{type(error).__name__}: {error}", file=Path(at.filename).name, line=at.lineno

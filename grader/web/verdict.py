@@ -21,7 +21,7 @@ from grader.report.page import Block, CheckView, StepView
 from grader.web import editor
 from grader.web.server import TEMPLATES
 
-# The classes of the style sheet; the first whose kind of token contains a token's is taken.
+# The classes of the style sheet: a token has the first one with a kind that contains its own.
 COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Builtin, "b"), (Name.Decorator, "b"),
@@ -36,7 +36,7 @@ class CodeLine:
     text: Markup
     about: bool
     fault: bool
-    body: bool = False  # where what it is about starts, behind its docstring
+    body: bool = False  # the start of what it is about, behind its docstring
 
 
 def html(
