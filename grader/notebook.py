@@ -1,6 +1,5 @@
 """`from grader.notebook import check, lab`: what notebooks import that were handed out; the code is in learner/ and
-labs/.
-"""
+labs/."""
 
 from typing import Any
 

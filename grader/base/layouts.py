@@ -111,8 +111,7 @@ class Person:
 
 def may_be_folder(path: Path) -> bool:
     """True for a folder, and for a link that can't be followed for lack of permission: its student is listed, not left
-    out.
-    """
+    out."""
     try:
         return path.is_dir()
     except OSError:
@@ -140,8 +139,7 @@ def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> 
 
 def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a download of Moodle's: each has a folder of files and folders of texts, or the same in the names
-    of files.
-    """
+    of files."""
     everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         is_folder = may_be_folder(submissions / name)

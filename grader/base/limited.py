@@ -135,8 +135,7 @@ def serve(seconds: int, memory: int) -> None:
 
 def limit(seconds: int, memory: int) -> None:
     """Limits the processor time (seconds) and, once, the memory (bytes; 0 for any) that this process may take from now
-    on. Windows has no such limits.
-    """
+    on. Windows has no such limits."""
     try:
         import resource
     except ImportError:

@@ -1,6 +1,5 @@
 """Grades every submission of a class under one seed, saves each result as it arrives, and writes everything made of
-them.
-"""
+them."""
 
 from __future__ import annotations
 

@@ -270,7 +270,6 @@ def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Map
 
 def _comment(text: str) -> str:
     """Text as nbgrader's Markdown shows it as typed: its feedback pages write everything outside of code blocks as
-    HTML.
-    """
+    HTML."""
     text = reports.plain(text.encode(errors="replace").decode())
     return "\n".join(f"    {line}" for line in text.splitlines())

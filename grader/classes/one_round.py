@@ -175,8 +175,7 @@ class Round:
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
         """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
-        reason.
-        """
+        reason."""
         if not student.is_absent:
             return student, ""
         absence = self.ledger.absence(student.name, self.request.register)

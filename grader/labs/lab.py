@@ -116,8 +116,7 @@ class Bench:
 
     def done(self, step: int, most: int, least: int) -> float:
         """The fraction of a training that is done, 0 to 1: of its `most` steps, or of its time once `least` steps were
-        taken.
-        """
+        taken."""
         return max(step / most, min(self.elapsed / self.seconds, step / least))
 
     def tell(self, what: str, done: float | None = None) -> None:

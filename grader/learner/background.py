@@ -110,8 +110,7 @@ class BackgroundGrader:
 
     def _answer(self, event: Dropped | StepDone) -> None:
         """Sends the event for a finished step, and forgets a cancellation, which was for that step and not for the
-        next.
-        """
+        next."""
         self._drop.clear()
         self._send(event)
 

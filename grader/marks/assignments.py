@@ -73,8 +73,7 @@ class LateDays:
 @dataclass(frozen=True)
 class Deadline:
     """The moment until which a student may hand in without a penalty, and the reason if it is not the assignment's own
-    date.
-    """
+    date."""
 
     until: datetime
     reason: str = ""

@@ -27,8 +27,7 @@ HUNDREDTHS = 100
 
 def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dict[str, Any]:
     """Classroom 50's result: one test per step, with its points; `about` is the environment that the runner makes.
-    Raises KeyError.
-    """
+    Raises KeyError."""
     tests = [
         {
             "test-name": f"{step.name}: {number(step.score)} / {number(step.max_score)}",

@@ -159,8 +159,7 @@ def _outline(frame: _Frame, row: int, column: int) -> Markup:
 
 def _told(matrix: Grid) -> str:
     """The numbers of a small matrix, row by row, for readers who can't see it; for a large one, that it is shown as
-    colours alone.
-    """
+    colours alone."""
     if max(len(matrix), len(matrix[0])) > MOST_TOLD:
         return _("A matrix as colours, from the smallest value to the largest.")
     return "; ".join(" ".join(short(value) for value in line) for line in matrix)

@@ -39,8 +39,7 @@ def svg(
     width: float, height: float, title: str, inside: Iterable[Markup], description: str = "", role: str = "img"
 ) -> Markup:
     """A panel; `description` says in words what it shows, for readers who can't see it; one with buttons in it is a
-    `group`.
-    """
+    `group`."""
     head = Markup(
         '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
         'text-anchor="middle" role="{role}" aria-label="{label}">\n<title>{title}</title>\n'

@@ -1,6 +1,5 @@
 """The state of the course for the page: tracks, steps and labs, their points, the learner's progress, and the next
-step.
-"""
+step."""
 
 from __future__ import annotations
 
