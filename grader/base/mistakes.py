@@ -31,8 +31,8 @@ KOREAN = ".ko.md"
 
 
 class Unreadable(ValueError):
-    """An entry is not written as it should be. One sentence that names the file and the heading, translated where it is
-    shown: what reads translations reads these files."""
+    """An entry is not written as it should be. One sentence that names the file and the heading, translated when it is
+    shown: the code that loads translations also reads these files."""
 
     def __init__(self, sentence: str, **values: Any) -> None:
         super().__init__(sentence.format(**values) if values else sentence)

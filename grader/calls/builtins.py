@@ -53,7 +53,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
         r"^torch\.((exp2?|expm1|log|log2|log10|log1p|pow|float_power|sigmoid|tanh|sinh|cosh)_?|__r?pow__|logaddexp2?"
         r"|log(cum)?sumexp|log_?sigmoid|softplus|logit|xlogy|special_\w+)$"
     ),
-    "arrays": re.compile(r"^torch\.(numpy|__array__|tolist|__dlpack__)$"),  # where torch no longer sees what is done
+    "arrays": re.compile(r"^torch\.(numpy|__array__|tolist|__dlpack__)$"),  # code out of torch's sight
 }
 IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` looks for
 
@@ -68,9 +68,9 @@ PLACES = {
     counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 KEYS = [private.key_named(place) for place in PLACES]
-# Where torch has ops of its own; in any other an op may be the learner's own work.
+# The namespaces of torch's own ops; in any other an op may be the learner's own work.
 NAMESPACES = (*counters.NAMESPACES, "onnx")
-TAKEN_APART = "_decomp."  # before the name of a built-in whose parts were asked for
+TAKEN_APART = "_decomp."  # before the name of a built-in that was asked for by its parts
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
 PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
@@ -211,7 +211,7 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
     for module in private.REFERENCES:
         functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
         yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))  # for its compiler
-    module = sys.modules["torch._higher_order_ops.flex_attention"]  # what it comes to where nothing is compiled
+    module = sys.modules["torch._higher_order_ops.flex_attention"]  # the function that it calls if nothing is compiled
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 

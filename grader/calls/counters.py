@@ -1,9 +1,9 @@
 """Measures what a call costs: the work of its matrix products, its largest storage, the kernels it launched, what it
 kept for its backward pass.
 
-A mode of torch's can be switched off by whoever is measured, with torch's own context managers, and code within another
-mode or a tensor subclass passes it by. So ops are seen where torch's dispatcher has already run all of these: between
-its Python key and the kernels is a fallback of ours. What a kernel calls inside is part of its op.
+The measured code can switch off a mode of torch's with torch's own context managers, and code within another mode or a
+tensor subclass bypasses it. So ops are counted after torch's dispatcher has run all of these: by a fallback of ours
+between its Python key and the kernels. The calls inside a kernel are part of its op.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = _called(op, args, kwargs)  # not `redispatch`, which takes no number where a tensor may be
+        result = _called(op, args, kwargs)  # not `redispatch`, which takes no number for a tensor
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -156,7 +156,7 @@ def _look() -> None:
         _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
 
 
-# Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
+# The positions of an op's two factors: every matrix product, linear layer or einsum ends in one of these.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
 # Other ops in which there are products of matrices, few of which anybody needs.
 PRODUCTS = re.compile(

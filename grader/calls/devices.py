@@ -123,10 +123,10 @@ def tensor_types() -> tuple[type[Tensor], ...]:
 
 
 def compute_exactly() -> None:
-    """Has products of float32 computed in float32 and sums of halves in float32, in this process, for good: a learner's
-    file may say otherwise, as many do for speed, and still gets the numbers that the reference got.
+    """Computes products of float32 and sums of halves in float32, in this process, for good: a learner's file may set
+    otherwise, as many do for speed, and still gets the reference's numbers.
 
-    cuDNN's convolutions use TF32 unless told not to: off by 0.0015, where 0.0001 is allowed.
+    cuDNN's convolutions use TF32 unless told not to: an error of 0.0015; 0.0001 is allowed.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else two products of the same may differ in a bit
     torch.backends.cudnn.allow_tf32 = False

@@ -29,7 +29,7 @@ from torch import nn
 
 from grader.calls import private_torch
 
-# Modules whose functions a file may replace, for itself and for all that runs after it.
+# Modules with functions that a file may replace, for itself and for all code that runs after it.
 OWNERS = (
     "torch", "torch._C", "torch._tensor", "torch.autograd", "torch.autograd.function", "torch.autograd.grad_mode",
     "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.special",

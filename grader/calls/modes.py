@@ -36,8 +36,8 @@ from grader.calls.values import leaves
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: nobody will
-    ask whether the code did on `meta` what it does elsewhere, or computed in float32.
+    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: the call
+    isn't checked for other work on `meta`, nor for float32.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Circumstances(ExitStack):
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
-            self.enter_context(np.errstate(all="ignore"))  # its interpreter warns where a GPU says nothing
+            self.enter_context(np.errstate(all="ignore"))  # its interpreter warns of what a GPU ignores
         for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):
             if watch is not None:
                 self.enter_context(watch)

@@ -24,7 +24,7 @@ from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import HandleId, leaves, mapped
 
 LONGEST = 1024
-# Functions that look at values, as code may do only where there are some: next to them both calls use the same.
+# Functions that read values, as code may do only if there are some: apart from them both calls use the same.
 LOOKS = frozenset({
     "all", "any", "item", "tolist", "numpy", "__array__", "__format__",
     "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",

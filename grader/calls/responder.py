@@ -1,4 +1,4 @@
-"""Answers calls to one module's names: the only place where a request becomes a response.
+"""Answers calls to one module's names: only here a request becomes a response.
 
 The worker answers with a learner's module, the judge with a reference or a misconception; both use this code, so that
 calling, seeding, differentiating and measuring are the same.
@@ -311,7 +311,7 @@ class Responder:
         }
 
     def describe(self, error: BaseException) -> Raised:
-        """Describes an error of the called code, and where in its author's own file it arose."""
+        """The description of an error of the called code, with the line in its author's own file."""
         raised = described(error, self.is_own, self.names.get("__file__"))
         if isinstance(error, NameError | NotThere) and type(error.name) is str:
             raised.left_out = self.left_out(error.name)

@@ -207,8 +207,8 @@ def _travelling_array(value: np.ndarray[Any, Any]) -> Any:
 
 
 def described(error: BaseException, is_own: Callable[[str], bool], file: object) -> Raised:
-    """Describes an error of the called code, and where in its author's own `file` it arose; `is_own` tells whether a
-    file name is the author's."""
+    """The description of an error of the called code, with the line in its author's own `file`; `is_own` tells whether
+    a file name is the author's."""
     own = [(frame, line) for frame, line in _frames(error) if is_own(frame.f_code.co_filename)]
     try:
         message = str(error)

@@ -180,7 +180,7 @@ def numbers_of(leaf: Any) -> Tensor | None:
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor with the array's values, sharing its memory where torch can."""
+    """A tensor with the array's values, sharing its memory if torch can."""
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = np.array(array)  # in the order of its dimensions' strides
     return torch.from_numpy(array)

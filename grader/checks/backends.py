@@ -21,8 +21,8 @@ from grader.checks.value_text import show_call
 class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
-    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it gave a value where
-    the check asks for an error. `right`: the check has compared all of it, and went on.
+    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it returned a value, and the
+    check asks for an error. `right`: the check has compared all of it, and went on.
     """
 
     call: Call

@@ -1,4 +1,4 @@
-"""Misconceptions and variants of a step: what is known of each, and how variants are written and found.
+"""Misconceptions and variants of a step: their facts, and how variants are written and found.
 
 Each replaces one or more public names of the reference; the other names stay the reference's. Two misconceptions that
 learners make together count as one, with two parts. Misconceptions are written as documents (`oracle/wrong_ways.py`).

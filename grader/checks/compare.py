@@ -74,7 +74,7 @@ def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, wh
 
 
 def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
-    """Entries may be in any order."""
+    """Raises CheckFailed unless two dictionaries agree entry by entry, in any order."""
     names = ", ".join(f"`{name}`" for name in expected)
     if not isinstance(got, dict):
         raise _another_kind(_("a dict with the entries {names}").format(names=names), got, where)
@@ -142,7 +142,7 @@ def returned_nothing(got: Any) -> str:
 
 
 def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
-    """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros where zeros, up to rounding, are
+    """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros if zeros, up to rounding, are
     expected."""
     largest: float | None = None
     for name, wanted in expected.items():
@@ -248,7 +248,8 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
 
 
 def _notice_float32(failure: CheckFailed, got: Tensor, expected: Tensor, apart: Tensor) -> None:
-    """Says that float64 values were float32 before where they still are; marks the failure where they may have been."""
+    """Adds to the failure, if the difference has that size, that float64 values were rounded to float32; marks it if
+    they may have been."""
     low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
     if not low < float((got - expected)[apart].abs().max()) < high:
         return

@@ -38,8 +38,8 @@ class How(TypedDict, total=False):
     makes `meta` the default device, so that a class's parameters have names and shapes only. `keep` gives a `Handle`
     for an object that is no value; `again` calls with other values in the same tensors before, and notes whether the
     call changes that earlier result. `part`: the check compares this one of the values returned and no other, and so
-    does the diagnosis. `going_on`: the call goes on in the random numbers of the one before, where each has its own
-    otherwise.
+    does the diagnosis. `going_on`: the call goes on in the random numbers of the one before, while otherwise each has
+    its own.
     """
 
     gradients: bool
@@ -90,7 +90,7 @@ class Implementation:
         return call
 
     def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle:
-        """A module of this class. It is made lazily, with the next call, where errors show."""
+        """A module of this class. It is made lazily, with the next call, which also reports its errors."""
         call = self._numbered(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
         exchange = Exchange(call)
         self._waiting.append(exchange)
@@ -228,8 +228,8 @@ class Answer:
         return self.not_below(got, max((leaf.nbytes for leaf in returned if isinstance(leaf, np.ndarray)), default=0))
 
     def not_below(self, measured: int, least: float) -> int:
-        """The measurement. Fails if it is below half of the `least` that any right way takes: then something was done
-        that was not seen."""
+        """The measurement. Fails if it is below half of the `least` that any right way takes: then some work was not
+        measured."""
         if 2 * measured < least:
             raise unmeasured(measured, least, self.shown)
         return measured

@@ -22,16 +22,16 @@ OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No 
 OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
 TOO_MANY = re.compile(r"positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
-# torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
+# torch, of a module without a call of super().__init__(): a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
-IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file that is an answer cell of a notebook
 OF_A_CLASS = ("__init__", "forward", "__call__")
 NO_PART = "no part "  # the responder's words, before the path
 MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
-TOOK_LONG = "TookLong"  # the worker's error, where a line at the top level takes too long
+TOOK_LONG = "TookLong"  # the worker's error if a line at the top level takes too long
 FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an array
     r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
     r"|unexpected keyword argument 'axis'"
@@ -117,7 +117,7 @@ def left_out(line: LeftOut) -> str:
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
-    """A call on `meta` and the same one on the CPU used other functions."""
+    """The failure of a call on `meta` that used other torch functions than the same call on the CPU."""
     sentence = _(
         "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
         "device should make no difference."
@@ -128,7 +128,7 @@ def other_work(functions: list[str], called: str) -> CheckFailed:
 
 
 def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
-    """A call did less than any right way takes, as far as was seen."""
+    """The failure of a call that did less measurable work than any right way takes."""
     sentence = _(
         "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
         "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
@@ -137,7 +137,7 @@ def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:
-    """Likely causes of an error, where the messages of Python and torch don't name them."""
+    """Likely causes of an error that the messages of Python and torch don't name."""
     message = raised.message[:MAX_SEARCHED]
     if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
         yield _("Did you mean `{name}`?", name=raised.near)

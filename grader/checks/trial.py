@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def blamed(self) -> str:
-        """The public name that failed the check."""
+        """The public name with the answer that failed the check."""
         return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 

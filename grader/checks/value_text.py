@@ -16,7 +16,7 @@ from grader.calls.call import Call
 from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
-FULLY_SHOWN = 12  # most elements of an argument whose numbers are shown
+FULLY_SHOWN = 12  # most elements of an argument that is shown in numbers
 ROW = 8  # elements of one row that are shown
 WIDTH = 110  # of a line of source
 MOST = 6  # items of a tuple or dictionary that are shown
@@ -185,7 +185,7 @@ def constants(text: str) -> list[str]:
 
 
 def quiet(text: str) -> str:
-    """Text that a docstring can hold, whoever wrote it."""
+    """Untrusted text, escaped so that a docstring can hold it."""
     kept = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
     return kept.replace("\\", "/").replace('"""', "'''")
 

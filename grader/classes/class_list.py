@@ -22,7 +22,7 @@ from grader.course.unread import ARCHIVE
 from grader.marks.register import NONE, Enrolled, Register
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
-KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
+KNOWN = ("exercises", "submission")  # folders of a learner's files inside a submission
 SUBMITTED = "submitted"  # in a course of nbgrader's
 
 

@@ -91,8 +91,8 @@ def save(
 
 
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
-    """The mark for a graded step; a fault of the grader gives none. What was not read is named where points are
-    missing: it may hold the answer."""
+    """The mark for a graded step; a fault of the grader gives none. If points are missing, files that were not read are
+    named: one may hold the answer."""
     if is_open(step):  # nothing of it is known but why
         return ungraded("\n".join([step.message or (told.message if (told := leading(step.checks)) else ""), *unread]))
     comment = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
@@ -148,7 +148,7 @@ def count(
             grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
         lines = [line_said(remark) for remark in step.lines]
-        decided = [f"{step.step}: {decision(step)}"]  # it stands at its step
+        decided = [f"{step.step}: {decision(step)}"]  # it is shown at its step
         all_of_it = [line for line in sentences(counted) if line not in decided] if step is counted.steps[0] else []
         remarks = [decision(step), step.remark, *lines, *all_of_it]
         comment.auto_comment = "\n".join(
@@ -244,7 +244,9 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 def _reason(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
-    said = re.sub(r"^\([\w.]+\) ", "", str(cause))  # SQLAlchemy begins with the name of the driver's exception
+    said = re.sub(
+        r"^\([\w.]+\) ", "", str(cause)
+    )  # SQLAlchemy's message starts with the name of the driver's exception
     return next((line.strip() for line in said.splitlines() if line.strip()), type(cause).__name__)
 
 

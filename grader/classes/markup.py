@@ -23,7 +23,7 @@ ATTRIBUTES = {tag: {"title"} for tag in TAGS} | {
     "details": {"open", "title"}, **{tag: {"class", "title"} for tag in ("div", "span", "pre", "code")},
     **{tag: {"id", "title"} for tag in ("h1", "h2", "h3", "h4", "h5", "h6")},
 }  # fmt: skip
-SCHEMES = {"http", "https", "mailto", "data"}  # which of them where: LINK and PICTURE
+SCHEMES = {"http", "https", "mailto", "data"}  # for links and pictures further restricted by LINK and PICTURE
 OUTPUT_TAGS = TAGS | {"article", "caption", "figcaption", "figure", "header"}  # and those of a verdict
 LINK = re.compile(r"(https?://|mailto:|#)[^\x00-\x20]*", re.IGNORECASE)
 PICTURE = re.compile(r"https?://[^\x00-\x20]*|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*", re.IGNORECASE)
@@ -41,7 +41,7 @@ ACTING = re.compile(
     r"|/?(?:b|br|code|del|details|em|hr|i|kbd|p|s|small|strong|sub|summary|sup|u)\s*/?>)",
     re.IGNORECASE,
 )
-WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a command or a tag begins
+WORD_JOINER = "\u2060"  # invisible, and it ends the name of a command or a tag
 
 
 @pass_context

@@ -80,7 +80,7 @@ class Plan(msgspec.Struct, kw_only=True):
     assignment: str
     title: str = ""
     submissions: str = ""
-    tables: str = ""  # where the roster is, with the tables beside it
+    tables: str = ""  # the folder of the roster and the tables next to it
     sections: list[str] = []  # further folders of submissions that were graded into the same results
     earlier: list[int] = []
     complete: bool = False

@@ -118,7 +118,7 @@ def _once(
 
 
 def _submitted(executor: Executor, task: Task) -> Future[TaskResult]:
-    """The future of a task; where the machine lets no further thread start, one that failed so."""
+    """The future of a task; a failed one if the machine lets no further thread start."""
     try:
         return executor.submit(grade, task)
     except (OSError, RuntimeError) as error:
@@ -175,7 +175,7 @@ class _Graders:
     def __init__(self) -> None:
         self._idle: list[tuple[Limits, Grader]] = []
         self._source_of: dict[Grader, launcher.Judges] = {}  # of every grader, idle or in use
-        self._sources: list[launcher.Judges] = []  # where new graders may have their judges from
+        self._sources: list[launcher.Judges] = []  # sources of judges for new graders
         self._stopped = False
         self._lock = threading.Lock()
         Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would

@@ -1,7 +1,7 @@
 """nbgrader's course folder, made from the solutions: what an instructor releases.
 
-In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, and it
-is nbgrader that cuts it out. They are never to be handed out as they are.
+In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, which
+nbgrader cuts out. They are never to be handed out as they are.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
 
 
 def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
-    """The source notebook of some steps, in the language in use; of an assignment where `marking` is given."""
+    """The source notebook of some steps, in the language in use; of an assignment if `marking` is given."""
     steps = list(steps)
     cells = [
         v4.new_markdown_cell(_introduction(steps, marking), id="introduction"),

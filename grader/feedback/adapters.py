@@ -23,7 +23,7 @@ class NoReport(ValueError):
 
 
 class OnlyAZero(ValueError):
-    """A step has no mark yet, and the results have no way to say so but a zero. One sentence."""
+    """A step has no mark yet, which the other system's results could only show as a zero. One sentence."""
 
 
 def converted(file: Path, to: str) -> str:

@@ -1,4 +1,4 @@
-"""A class as a person reads it in a terminal: pure functions from standings to what rich prints."""
+"""A class's results for the terminal: pure functions from standings to what rich prints."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Concern:
 
 
 def concerns(standings: Sequence[Standing]) -> list[Concern]:
-    """The reasons that anybody gives, the gravest first; within each, the students in their order."""
+    """The reasons that apply to a student, the gravest first, each with its students in order."""
     listed = [Concern(reason, list(_named(standings, about))) for reason, about in [*_reasons(), _alike(standings)]]
     return [concern for concern in listed if concern.students]
 
@@ -57,7 +57,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 
 
 def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str | None]]:
-    """Those whose names look like another one's."""
+    """The reason for students with names that look like another's."""
     logins = {standing.student: standing.login for standing in standings}
     groups = {name: group for group in alike(logins) for name in group}
     return (
@@ -67,7 +67,7 @@ def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str
 
 
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
-    """Names the steps of a student that are meant."""
+    """A function that lists a student's steps for which `is_meant` holds; None if there are none."""
     return lambda standing: ", ".join(step.name for step in standing.steps if is_meant(step)) or None
 
 

@@ -43,7 +43,7 @@ class Item:
 
     @property
     def nobody_fails(self) -> bool:
-        """Whether it has found no mistake in a class that is large enough to have made some."""
+        """True if no student fails it in a class large enough to make mistakes."""
         return self.begun >= ENOUGH and self.passed == self.begun
 
     @property
@@ -128,7 +128,7 @@ def wrong_answers(report: Report) -> frozenset[str]:
 
 
 def _answer(check: CheckResult) -> str:
-    """The message without what differs between two people who gave the same answer: file names and lines."""
+    """The message without file names and lines, which differ between students with the same answer."""
     return ADDRESS.sub("0x", FILE.sub("…", check.message))
 
 

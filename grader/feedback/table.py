@@ -1,4 +1,4 @@
-"""A term at a glance: its assignments, and what each student has in all of them."""
+"""A term at a glance: its assignments, and each student's points in all of them."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _more(term: Term, student: str) -> str:
 
 @dataclass(frozen=True)
 class TermRow:
-    """A student in the term: the points of each assignment, None if they are open or nothing is expected; the
-    percentage; and what there is to say of it, by assignment."""
+    """A student in the term: the points of each assignment, None if they are open or excused; the percentage; and
+    remarks by assignment."""
 
     student: str
     section: str
@@ -78,7 +78,7 @@ def term_rows(
 ) -> list[TermRow]:  # fmt: skip
     """A row for each student on the roster or with a mark. An assignment that has no marks yet is left out.
 
-    Who is absent from one has 0 there if their date has passed, is excused, or has no mark yet: `absence` decides.
+    `absence` decides for students without a submission: 0 if their date has passed, excused, or no mark yet.
     """
     names = [name for name in term.assignments if name in marks]
     students = sorted({student for name in names for student in marks[name]} | set(register.people))
@@ -120,7 +120,7 @@ def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
 
 
 def said(rows: Sequence[TermRow]) -> Iterator[str]:
-    """A line for each thing that someone's cell can't say: who is absent, excused or open, and what follows."""
+    """A line for each student's cell that needs an explanation: absent, excused or open, and what follows."""
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for name, note in row.notes.items():

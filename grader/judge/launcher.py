@@ -45,7 +45,7 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
-        self.instead: Spawned | None = None  # where the zygote turns out not to be forkable
+        self.instead: Spawned | None = None  # if the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""

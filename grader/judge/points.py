@@ -50,8 +50,8 @@ def _not_run(
 
 
 def count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """A check that draws nothing asks what anyone can look up: it counts only where drawn inputs show that the
-    functions it calls work."""
+    """Takes the points of passing checks without random inputs (their answers can be looked up) unless all functions
+    that they call also pass with random inputs."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
     for result, verdict in zip(results, verdicts, strict=True):
         unproven = sorted(verdict.called - shown)

@@ -138,8 +138,8 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
 
 
 def gathered(needs: tuple[parts.Need, ...], args: argparse.Namespace) -> dict[str, parts.StepCode]:
-    """The needed parts; written steps are graded first. Before importing any of them it says where they run. Raises
-    Stop."""
+    """The needed parts; written steps are graded first. Before importing any of them it prints that they run outside
+    the sandbox. Raises Stop."""
     folder = args.submission
     screen.console().print(warning(), style="dim")
     grade = parts.graded(folder)

@@ -30,7 +30,7 @@ COLOURS = {
 
 
 class ShownLab:
-    """A lab that was run: shown as HTML where possible, else as text."""
+    """A lab that was run: shown as HTML if possible, else as text."""
 
     def __init__(self, outcome: labs.LabRun, spoken: str) -> None:
         self.outcome = outcome

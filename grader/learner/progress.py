@@ -1,8 +1,8 @@
 """The learner's progress: one answer to "where am I", from the files on disk and the last verdicts on them.
 
 The page, watch mode, `make tracks`, `make grade`, hints and Explore all ask here. A track is started as soon as one of
-its steps has a file, a step is written once its file is no untouched stub, and it passes if the last verdict says so; a
-file that is no valid Python has no verdict and does not pass.
+its steps has a file, a step is written once its file is not an untouched stub, and it passes if the last verdict says
+so; a file that is not valid Python has no verdict and does not pass.
 """
 
 from __future__ import annotations

@@ -356,7 +356,7 @@ def run(
     The session covers the steps in `names`, by default the core and every step with a file; `page` makes the page
     that shows it, too.
 
-    Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is
+    Raises submissions.NoSubmission if there is no such folder, and NotIsolated if one of the `required` layers is
     missing, before any code of a submission runs.
     """
     if not folder.is_dir():

@@ -150,7 +150,7 @@ def with_own_earlier(
 ) -> None:  # fmt: skip
     """Adds what the student handed in with earlier assignments, which lie next to this one in their folder.
 
-    Only if the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
+    Only if the assignment says `stand_ins = "own"`; if two hold a step, the later one counts.
     """
     if marking.assignment.stand_ins != "own":
         return

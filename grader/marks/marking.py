@@ -37,7 +37,7 @@ from grader.marks.second_look import Appeal
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
-STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
+STAMP = "timestamp.txt"  # what nbgrader puts next to a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 
@@ -65,9 +65,9 @@ class Marking:
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
-        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
-        `sources` are the texts of the steps, and `asked` is what the student wants to be looked at again.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, the mark is
+        then open. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in, `sources`
+        are the texts of the steps, and `asked` is what the student wants to be looked at again.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
@@ -220,8 +220,8 @@ def stamp(folder: Path) -> str:
 
 
 def is_nbgraders(folder: Path) -> bool:
-    """Whether this is where nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has its own
-    files: anywhere else a `timestamp.txt` is what the student handed in."""
+    """True for a folder in which nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has
+    its own files: anywhere else a `timestamp.txt` is what the student handed in."""
     submitted = folder.absolute().parent.parent
     return submitted.name == SUBMITTED and any((submitted.parent / name).exists() for name in NBGRADERS)
 

@@ -1,4 +1,4 @@
-"""Mistakes in a call: its function, its arguments, the dimension it works along, and what it hides."""
+"""Mistakes in a call: its function, its arguments, the dimension it works along, and the positions it masks."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 
 def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Another tensor for one argument of a part, and a sum of which the part gets one term only."""
+    """Mistakes in the inputs of a submodule: another tensor for one argument, or one term of a sum only."""
     tensors = {
         argument.arg for argument in of.node.args.args if "Tensor" in ast.unparse(argument.annotation or argument)
     }

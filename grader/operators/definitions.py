@@ -52,7 +52,7 @@ def functions(text: str) -> Iterator[Definition]:
 
 
 def _defaults(node: ast.FunctionDef) -> dict[str, str]:
-    """The arguments, each with its default; without one, the value of none, if it has any by its type."""
+    """The arguments, each with its default; without a default, with a neutral value of its type, if that has one."""
     arguments = [argument for argument in node.args.args if argument.arg != "self"]
     given = [""] * (len(arguments) - len(node.args.defaults)) + [ast.unparse(default) for default in node.args.defaults]
     by_type = {"float": "0.0", "bool": "False"}

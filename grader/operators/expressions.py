@@ -1,4 +1,4 @@
-"""Mistakes in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
+"""Mistakes in an expression: the end of a slice, a term, a sign, a boundary, one name for another."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from grader.oracle.tape import copied
 class Remembered:
     """Caches an oracle's answers by check, seed, device and the position of the call in the check.
 
-    A check makes the same calls to its reference in the same order whatever the student answers. Where it gets further
+    A check makes the same calls to its reference in the same order whatever the student answers. If it gets further
     than before, the earlier calls are repeated on the oracle: later ones may need its modules.
     """
 
@@ -60,7 +60,7 @@ class Remembered:
 
 
 class _RememberedDraw(Draw):
-    """Returns the cached draws in order. Where a check gets further than before, everything is drawn again."""
+    """Returns the cached draws in order. If a check gets further than before, everything is drawn again."""
 
     def __init__(self, seed: int, check: str, draw: Draw, drawn: list[Tensor | int]) -> None:
         super().__init__(seed, check)

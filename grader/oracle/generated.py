@@ -26,7 +26,7 @@ class Generated:
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
-        """Those in a public name, or in a helper of the reference that it uses, in the order of the families."""
+        """The mistakes in a public name, or in a helper of the reference that it uses, in the order of the families."""
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
         made = changes(name, self._ways.definitions[name], name)
@@ -37,7 +37,7 @@ class Generated:
         return [self._misconception(name, number, change) for number, change in enumerate(made)]
 
     def recorded(self) -> list[Misconception]:
-        """Those that a tape has room for: of each public name some, a few of each family."""
+        """The mistakes that a tape has room for: a few of each family for each public name."""
         kept: list[Misconception] = []
         for name in self._ways.definitions:
             families: Counter[str] = Counter()

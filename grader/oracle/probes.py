@@ -29,7 +29,7 @@ WHICH = N_("Number the entries 0, 1, 2, … and look at where each ends up.")
 
 
 class Probe(NamedTuple):
-    """What is said of an answer of this kind."""
+    """A kind of wrong answer: its name, and the sentences about it."""
 
     what: str
     why: str
@@ -86,7 +86,7 @@ Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
 
 
 def found_in(verdict: Verdict) -> list[Found] | None:
-    """How the student's answer relates to the right one, what says most first; None if that can't be looked at."""
+    """The relations of the student's answer to the right one, the most telling first; None if it can't be compared."""
     pairs = list(_numbers(verdict))
     if not pairs:
         return None
@@ -148,7 +148,7 @@ def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 
 def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
-    """The right numbers in other places."""
+    """Yields the relation in which the right numbers are in the wrong positions."""
     if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
         return
     yield from _exchanged(mine, right)
@@ -170,7 +170,7 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 
 def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
-    """A factor of the whole answer, as a formula of the sizes in play, and one of each row."""
+    """Yields the relations by a factor: one of the whole answer, as a formula of sizes, or one of each row."""
     told = right.abs() > ROOM * _size(right)
     if int(told.sum()) == 0 or not bool((mine[~told].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
         return
@@ -212,7 +212,7 @@ def _sizes(about: Exchange) -> dict[str, float]:
 
 
 class Failing(NamedTuple):
-    """A failing check without a name, and the public name whose answer failed it."""
+    """A failing check without a diagnosis, and the public name with the answer that failed it."""
 
     function: str
     check: Callable[..., None]
@@ -222,8 +222,8 @@ class Failing(NamedTuple):
 def diagnoses(
     failing: list[Failing], student: Backend, oracle: Oracle, seeds: tuple[int, int], device: str, shows_values: bool
 ) -> dict[str, list[Misconception]]:
-    """What probes say of failing checks, by name. The second seed is that of one more draw. Unless values are shown,
-    nothing is said that relates an answer to the right one."""
+    """The probes' diagnoses of failing checks, by name. The second seed is that of one more draw. Unless values are
+    shown, nothing is said that relates an answer to the right one."""
     said: dict[str, list[Misconception]] = {}
     for function in dict.fromkeys(each.function for each in failing):
         related = [each for each in failing if each.function == function]
@@ -246,7 +246,7 @@ def diagnoses(
 
 
 def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:
-    """What holds in all verdicts that can be looked at, of two at least or in one more draw as well."""
+    """The relation that holds in all comparable verdicts: in two at least, or in one and under another draw."""
     every = [found for found in map(found_in, verdicts) if found is not None]
     if not every:
         return None
@@ -257,7 +257,7 @@ def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Foun
 
 
 def holds_in(told: Found, verdict: Verdict) -> bool:
-    """Whether what was found holds in a verdict, as far as it can be looked at."""
+    """True if the relation holds in a verdict, or the verdict can't be compared."""
     found = found_in(verdict)
     return found is None or told in found
 
@@ -299,8 +299,8 @@ class Twice:
 
 
 def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
-    """Whether a call of a failing check is random, or changed by an earlier one, in which right code is neither: the
-    name of the probe, or nothing. Only if there is a reference to ask."""
+    """The name of the probe for a call of a failing check that is random, or changed by an earlier call, unlike the
+    reference's; else empty. Only if there is a reference to ask."""
     right = oracle.again()
     if right is None:
         return ""

@@ -29,7 +29,7 @@ MANNER_ROOM = 0.3
 STILL = 0.1  # variation below this share of the expected one counts as none
 # Zeros more clustered than this may be there on purpose, as under a mask: such answers are not compared.
 ON_PURPOSE = 3.0
-OPPOSITE = 0.4  # where a larger share is zero, two draws may have no kept element in common
+OPPOSITE = 0.4  # with a larger share of zeros, two draws may have no kept element in common
 # If there are more ways than this to choose the dropped elements, dropping exactly the smallest is no coincidence.
 FEWEST_ORDERS = 10**7
 # Each answer of a student is compared with those of many misconceptions.
@@ -50,7 +50,7 @@ def profile(outcome: Outcome) -> list[bytes]:
 
 
 def tells(profile: Sequence[bytes]) -> bool:
-    """Whether something was dropped: values without a zero can only be compared exactly."""
+    """True if the answer has zeros, as dropout makes: values without a zero can only be compared exactly."""
     return any(0 < _unpacked(one)[0] < 1 for one in profile)
 
 

@@ -1,4 +1,4 @@
-"""The messages and verdicts that are known of each step under its seed, shared by all judges of a run.
+"""The known messages and verdicts of each step under its seed, shared by all judges of a run.
 
 They share one anonymous file: each appends what it has learned, and reads what the others have. No worker has it.
 """
@@ -54,7 +54,7 @@ class SharedScripts:
         return self._of_step[step][1]
 
     def refresh(self) -> None:
-        """Takes what other judges have learned."""
+        """Reads the scripts that other judges have learned."""
         if self._descriptor is None:
             return
         head = self._head()
@@ -71,7 +71,7 @@ class SharedScripts:
             self._take(msgspec.msgpack.decode(data[at - length : at], type=LearnedCheck))
 
     def publish(self, step: str) -> None:
-        """Appends what was learned of a step since."""
+        """Appends the scripts of a step that were learned since the last call."""
         if self._descriptor is None or step not in self._of_step:
             return
         seed, devices = self._of_step[step]

@@ -218,7 +218,7 @@ def _out_of_step() -> CheckFailed:
 
 
 def _moved(outcome: Outcome, device: str) -> Outcome:
-    """A recorded outcome, moved to the device where the check runs."""
+    """A recorded outcome, moved to the device of the check."""
     if device == "cpu":
         return outcome
 

@@ -33,7 +33,7 @@ AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Te
 
 
 class Made(Mapping[str, Any]):
-    """The public names that a mistake replaces, and what by: compiled when a value is first asked for."""
+    """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
         self._names, self._make = dict.fromkeys(names), make
@@ -55,7 +55,7 @@ class Made(Mapping[str, Any]):
 
 
 class Text:
-    """The text of the reference in a step's folder, and what edits make of it."""
+    """The text of the reference in a step's folder, and its edited forms."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -130,7 +130,7 @@ class WrongWays(Text):
 
     @cached_property
     def pairs(self) -> list[Misconception]:
-        """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
+        """The pairs of mistakes: both edits of one text, or the block under a heading that joins both names."""
         by_name = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
             tuple(name.split(mistakes.JOINED)): entry.ways
@@ -180,7 +180,8 @@ class WrongWays(Text):
         return names
 
     def _called(self, name: str, made: Any) -> Any:
-        """A class in place of a function is one call: made with the arguments, and called for the result."""
+        """The replacement `made` of a public name; a class that replaces a function becomes a function that makes an
+        object with the arguments and calls it."""
         if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
             return made
 
@@ -206,7 +207,7 @@ class WrongWays(Text):
             made.add(name)
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
-        """One class of two that are made of the same pieces."""
+        """One class with the changes of both classes of a pair."""
         own = getattr(self.reference, name)
         of_one = all(isinstance(replacement, type) for replacement in both) and any(
             issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
@@ -219,7 +220,7 @@ class WrongWays(Text):
         return type(name, both, {})
 
     def _whole(self, way: Way) -> str:
-        """The definition that a block is, or is a part of."""
+        """The definition that a block holds, or changes a part of."""
         name = way.facts.names[0]
         try:
             body = ast.parse(way.code).body
@@ -251,7 +252,7 @@ class WrongWays(Text):
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
-    """The replaced and the new lines of each edit of a diff. Lines without a sign stay, before what changes."""
+    """The replaced and the new lines of each edit of a diff; lines without a sign stay as context before the change."""
     kept: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -306,7 +307,7 @@ def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> st
 
 
 def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:
-    """An edit without what it leaves as it is: where it starts and ends in the text, and what is written there."""
+    """An edit reduced to what it changes: its start and end in the text, and the new text."""
     start, end, old = match.start(), match.end(), match[0]
     line = text[text.rfind("\n", 0, start) + 1 : start]
     new = new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])

@@ -2,8 +2,8 @@
 calls it, after its runner has said in the environment what is graded.
 
 Source: https://github.com/foundation50/classroom50, its documentation's page Advanced-Autograding, and its
-`collect_scores.py`, which refuses points that are no whole numbers: they are in hundredths. Whose repository it is the
-runner writes in itself.
+`collect_scores.py`, which accepts whole numbers only: points are in hundredths. The runner adds the owner of the
+repository by itself.
 """
 
 from __future__ import annotations

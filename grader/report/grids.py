@@ -1,4 +1,4 @@
-"""Matrices as SVG, panel by panel: every cell in its colour, with its number where there is space.
+"""Matrices as SVG, panel by panel: every cell in its colour, with its number if there is space.
 
 No panel is wider than a phone: cells of a larger matrix are smaller.
 """

@@ -82,7 +82,7 @@ class Drawing:
 
     @property
     def grid(self) -> str:
-        """A path around the matrix and, where cells are large, between them."""
+        """A path around the matrix and, if its cells are large, between them."""
         step = self.cell if max(self.rows, self.columns) <= 2 * NUMBERED else 0
         wide, high = self.columns * self.cell, self.rows * self.cell
         across = (f"M0 {y}h{wide}" for y in range(step, high, step)) if step else ()

@@ -195,7 +195,7 @@ def several_tracks(report: Report) -> list[TrackResult]:
 
 
 def apart(report: Report) -> str:
-    """Why the points of the steps do not add up to the total; empty where they do, and while the mark is open."""
+    """Why the points of the steps do not add up to the total; empty if they do, or while the mark is open."""
     steps = sum(step.score for step in report.steps if step.score is not None)
     if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
         return ""
@@ -308,7 +308,7 @@ def checks_table(step: StepResult) -> Table:
 
 
 def _matrices(parting: Parting) -> Table:
-    """The expected and the actual matrix, cell by cell: shaded by value, with a star where they differ."""
+    """The expected and the actual matrix, cell by cell: shaded by value, with a star at each difference."""
     rows = list(zip(parting.expected, parting.got, parting.differs, strict=True))[:TABLE_ROWS]
     values = [value for wanted, got, _differs in rows for value in (*wanted, *got) if value is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)

@@ -33,8 +33,8 @@ REFUSAL = "not while the reference of an earlier step is in its place"
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module.
 
-    Of a module in `public`, a reference, others see these names alone, and it is taken out of `sources`. `asked` notes
-    each step of the course that an import asks for, whether it is there or not.
+    Of a module in `public`, a reference, others see these names alone; it is removed from `sources`. `asked` notes each
+    step of the course that an import asks for, whether it is there or not.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def _is_asking(self) -> bool:
-        """Whether a line of the submission's imports, and no library for itself."""
+        """True if the submission imports, and not a library."""
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None and str(frame.f_globals.get("__name__")).startswith(IMPORTING):
             frame = frame.f_back
@@ -145,7 +145,7 @@ def _sealed(
 
 
 def _refuse_what_tells() -> None:
-    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that nobody can replace later
+    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that cannot be replaced later
 
     def refuse(event: str, given: tuple[Any, ...]) -> None:
         if event in telling or (event == "object.__getattr__" and given[1] in of_generators):

@@ -238,7 +238,7 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
 
 
 def ignore_stopped_children() -> None:
-    """Has SIGCHLD sent for children that end, and no longer for those that stop or go on: workers do, at every call.
+    """Restricts SIGCHLD to children that end, without those that stop or go on: workers do, at every call.
 
     Call it after a handler was set. Python's `signal` has no flags.
     """
@@ -274,8 +274,8 @@ def filter_calls() -> bool:
 
 @cache
 def allowed_calls() -> bytes:
-    """The filter up to the calls with arguments to check. It is the same for every worker: the zygote builds it before
-    it forks them."""
+    """The seccomp filter, as bytes, up to the calls with arguments to check; the same for every worker, built once by
+    the zygote."""
     column, architecture = MACHINES[platform.machine()]
     # Another architecture has other numbers: 32-bit calls are made from a 64-bit process by one instruction.
     program: list[Instruction] = [
@@ -293,7 +293,7 @@ def allowed_calls() -> bytes:
 
 
 def _own_calls(own: int) -> Iterator[Instruction]:
-    """Calls that are allowed with some arguments only, in the process with this pid."""
+    """The filter's instructions for calls that are allowed with some arguments only, in the process with this pid."""
     column, _architecture = MACHINES[platform.machine()]
     for calls, position, values in (
         ((72, 25), 1, FCNTL_COMMANDS),

@@ -162,7 +162,7 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition, but for those that every Transformer runs: they get one of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours.
     """
     import torch
 

@@ -82,7 +82,7 @@ class SpawnedProcess:
         threading.Thread(target=run, daemon=True).start()
 
     def _answer(self, piece: bytes) -> None:
-        while not self._over:  # once nobody reads any more, further data is dropped
+        while not self._over:  # without a reader, further data is dropped
             with contextlib.suppress(queue.Full):
                 self._answers.put(piece, timeout=0.1)
                 return
@@ -124,7 +124,7 @@ class SpawnedProcess:
         self._signal("SIGSTOP")
 
     def used(self) -> None:
-        """Each step gets a process of its own: not every system tells what one has used."""
+        """None: each step gets a process of its own, since not every system tells what one has used."""
 
     def rest(self) -> None:
         """Stops it."""

@@ -1,4 +1,5 @@
-"""Runs the top level of a file as a notebook's kernel runs cells: what raises is left out, and the rest runs."""
+"""Runs the top level of a file as a notebook's kernel runs cells: a statement that raises is left out, and the rest
+runs."""
 
 from __future__ import annotations
 import __future__

@@ -79,7 +79,7 @@ def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
 
 def solution(name: str, own: str = "") -> str:
     """The reference and other right ways, what each trades, and each next to the learner's `own` code, as HTML; empty
-    where this copy holds none."""
+    if this copy holds none."""
     try:
         solved = solutions.solution(name)
     except solutions.NoSolution:

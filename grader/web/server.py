@@ -2,8 +2,8 @@
 
 Who may ask is decided here, before any route: a request names this machine as its host (so that no stranger's name that
 leads here is answered), has the session's cookie (so that other users of the machine are not), and one that changes
-something comes from the page itself. The cookie is set by `/enter`, whose token is in a file that only this user
-can read: no command line shows it.
+something comes from the page itself. The cookie is set by `/enter`, with a token from a file that only this user can
+read: no command line shows it.
 """
 
 from __future__ import annotations

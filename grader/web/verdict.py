@@ -30,7 +30,8 @@ COLOURS: tuple[tuple[_TokenType, str], ...] = (
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of the learner's file; `about`: it is of what the check asks for; `fault`: it is where that went wrong."""
+    """A line of the learner's file; `about`: it belongs to the name that the check asks for; `fault`: it raised the
+    error."""
 
     number: int
     text: Markup
