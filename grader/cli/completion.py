@@ -37,9 +37,13 @@ _attention() {{
     esac
     case $PREFIX in
 {values}
+    *=*) compset -P '*='; _files; return ;;
     esac
     (( CURRENT == 2 )) && choices="{commands}"
-    if [[ -n $choices ]]; then compadd -S '' -- ${{=choices}}; else _files; fi
+    local all=(${{=choices}})
+    [[ -n $choices ]] || _files
+    compadd -S '' -- ${{(M)all:#*=}}
+    compadd -- ${{all:#*=}}
 }}
 compdef _attention attention
 """
