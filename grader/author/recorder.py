@@ -49,9 +49,8 @@ class NotRecorded(RuntimeError):
 
 
 def record_all(
-    folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None,
-    steps: Collection[str] = (),
-) -> None:  # fmt: skip
+    folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None, steps: Collection[str] = ()
+) -> None:
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
     Tapes of steps that have not changed are taken from dist/tapes/. A step that lacks a package here is left out.

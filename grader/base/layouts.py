@@ -342,9 +342,11 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
     about = _metadata(submissions / GRADESCOPE)
     every = [
         (str(folder), submitter, table.get(":created_at"))
-        for folder, table in about.items() if isinstance(table, dict) and GRADESCOPE_FOLDER.fullmatch(str(folder))
-        for submitter in table.get(":submitters") or () if isinstance(submitter, dict)
-    ]  # fmt: skip
+        for folder, table in about.items()
+        if isinstance(table, dict) and GRADESCOPE_FOLDER.fullmatch(str(folder))
+        for submitter in table.get(":submitters") or ()
+        if isinstance(submitter, dict)
+    ]
     names = Counter(look(_text(submitter, ":name")) for _folder, submitter, _time in every)
     taken = {look(_text(submitter, field)) for _folder, submitter, _time in every for field in (":email", ":sid")}
     taken |= {look(_with_login(folder, submitter)) for folder, submitter, _time in every}

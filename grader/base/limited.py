@@ -51,9 +51,11 @@ class Limited:
         if self._process is None:
             given = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-c", START, *given],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the caller, which ends it
-            )  # fmt: skip
+            )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result in that process. Raises OverBudget, and what the function raises."""

@@ -129,7 +129,7 @@ def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict
         name: _told(entry, solutions, folder, document)
         for name, entry in document.entries.items()
         if JOINED not in name
-    }  # fmt: skip
+    }
 
 
 def translations(folder: Path) -> Iterator[tuple[str, str]]:

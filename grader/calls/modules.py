@@ -142,10 +142,8 @@ def load_parameters(
     missing = tuple(name for name in values if name not in own)
     extra = tuple(name for name in every if name not in values)
     misshapen = tuple(
-        f"{name}: {tuple(own[name].shape)}"
-        for name in values
-        if name in own and own[name].shape != values[name].shape
-    )  # fmt: skip
+        f"{name}: {tuple(own[name].shape)}" for name in values if name in own and own[name].shape != values[name].shape
+    )
     if missing or extra or misshapen:
         deeper = tuple(f".{name}" for name in missing)  # nested one level deeper, as in a ModuleDict around all of them
         candidates = [name for name in own if name in extra or name.endswith(deeper)]

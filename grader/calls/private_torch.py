@@ -137,7 +137,7 @@ NAMES = (
     Private("torch.utils.data.dataloader._SingleProcessDataLoaderIter", "the same", "a DataLoader with workers fails"),
     Private("torch._C._dynamo.eval_frame", "refused: hands out any frame", "a learner's code reads ours"),
     Private("torch._dynamo", "replaced until something is compiled: no_compiler.py", "a slower start"),
-)  # fmt: skip
+)
 
 _C: Any = torch._C
 
@@ -159,9 +159,7 @@ GUARDS = (_C._ForceDispatchKeyGuard, _C._ExcludeDispatchKeyGuard, _C._SetExclude
 KEY_SWITCHES: tuple[Attribute, ...] = tuple(
     (_C, f"_dispatch_tls_set_dispatch_key_{what}") for what in ("included", "excluded")
 )
-MODE_SWITCHES: tuple[Attribute, ...] = (
-    (_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"),
-)  # fmt: skip
+MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
     (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")
@@ -225,10 +223,13 @@ class UncompiledMode(TorchDispatchMode):
 
 # How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
 LOOSENERS = (
-    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
-    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_cublas_allow_tf32",
+    "_set_cudnn_allow_tf32",
+    "_set_float32_matmul_precision",
+    "_set_cublas_allow_fp16_reduced_precision_reduction",
+    "_set_cublas_allow_bf16_reduced_precision_reduction",
     "_set_fp32_precision_setter",
-)  # fmt: skip
+)
 set_deterministic = _C._set_deterministic_algorithms  # as torch.use_deterministic_algorithms, without the compiler
 fill_new_memory = _C._set_deterministic_fill_uninitialized_memory
 plugged_in_backend = _C._get_privateuse1_backend_name

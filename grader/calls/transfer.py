@@ -34,9 +34,7 @@ from grader.calls.values import (
 MAX_ITEMS = 2000  # items taken from one generator, list or dictionary
 MAX_DEPTH = 4  # of tuples in tuples
 # Sent unchanged.
-PLAIN = (
-    type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic,
-)  # fmt: skip
+PLAIN = (type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic)
 HIDDEN_LOCALS = ("self", "__class__")
 
 
@@ -124,9 +122,11 @@ def _same_bits(given: Any, before: Any) -> bool:
         return False
     if given.device.type == "meta" or torch.equal(given, before):
         return True
-    return given.is_floating_point() and torch.equal(given.isnan(), before.isnan()) and torch.equal(
-        given.nan_to_num(), before.nan_to_num()
-    )  # fmt: skip
+    return (
+        given.is_floating_point()
+        and torch.equal(given.isnan(), before.isnan())
+        and torch.equal(given.nan_to_num(), before.nan_to_num())
+    )
 
 
 # --- what comes back ---

@@ -38,9 +38,8 @@ DTYPES: dict[str, torch.dtype] = {
 }
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 ARRAY_DTYPES = frozenset(
-    np.dtype(name)
-    for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
-)  # fmt: skip
+    np.dtype(name) for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+)
 
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]

@@ -279,9 +279,12 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
     return Parting(
-        expected=_drawable(wanted), got=_drawable(own), differs=differs.tolist(), slice=list(place[:-2]),
+        expected=_drawable(wanted),
+        got=_drawable(own),
+        differs=differs.tolist(),
+        slice=list(place[:-2]),
         place=[0, 0, *place][-2:],
-    )  # fmt: skip
+    )
 
 
 def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:

@@ -55,9 +55,7 @@ def _called(found: Iterable[Person], register: Register) -> list[Person]:
     roll, by_number = register.roll, {entry.canvas_id: entry for entry in register.people.values() if entry.canvas_id}
     meant = [(person, _entry(person, register, roll, by_number)) for person in found]
     several = Counter(entry.name for _person, entry in meant if entry)
-    return [
-        _enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant
-    ]  # fmt: skip
+    return [_enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant]
 
 
 def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
@@ -94,8 +92,10 @@ def _enrolled(person: Person, entry: Enrolled) -> Person:
 def _share(everybody: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
     """Gives each member of a group the group's submission: under the group's name, or by one member for all. Members
     with a submission of their own keep it."""
-    roll = Roll({name: [person.login] for name, person in everybody.items()},
-                {name: person.bare for name, person in everybody.items() if person.bare})  # fmt: skip
+    roll = Roll(
+        {name: [person.login] for name, person in everybody.items()},
+        {name: person.bare for name, person in everybody.items() if person.bare},
+    )
     own = {member: register.roll.own(member) if member not in roll.meant(member) else member for member in members}
     own = {member: roll.own(name) for member, name in own.items()}
     there = [everybody[name] for name in own.values() if name in everybody]
@@ -157,9 +157,11 @@ def class_folders(
     try:
         if out.resolve().is_relative_to(submissions.resolve()):
             raise Impossible(
-                _("The results can't go inside {folder}: that is where the students are. "
-                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
-            )  # fmt: skip
+                _(
+                    "The results can't go inside {folder}: that is where the students are. "
+                    "Type: python -m grader class {folder} --out dist/class"
+                ).format(folder=typed(submissions))
+            )
         _require_level(submissions, assignment)
         return folders(submissions, register)
     except NoStudents:
@@ -190,17 +192,24 @@ def _require_level(submissions: Path, assignment: str) -> None:
     names = [name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith(".")]
     inside = [name for name in names if may_be_folder(submissions / name)]
     if {SUBMITTED, "source"} <= set(inside):
-        raise _elsewhere(_("{folder} is a course of nbgrader's, with the submissions in {right}."), submissions,
-                         submissions / SUBMITTED)  # fmt: skip
+        raise _elsewhere(
+            _("{folder} is a course of nbgrader's, with the submissions in {right}."),
+            submissions,
+            submissions / SUBMITTED,
+        )
     if len(inside) == 1 and len(names) == 1 and _is_class(submissions / inside[0], assignment):
-        raise _elsewhere(_("{folder} holds only {right}, in which the students are: it is one folder too high."),
-                         submissions, submissions / inside[0])  # fmt: skip
+        raise _elsewhere(
+            _("{folder} holds only {right}, in which the students are: it is one folder too high."),
+            submissions,
+            submissions / inside[0],
+        )
     own = [name for name in names if STEP_NAME.fullmatch(name.removesuffix(".py")) and name.endswith(".py")]
     is_own = own and not _named_in_flat(submissions) or inside and set(inside) <= {"exercises"}
     parent = submissions.resolve().parent
     if is_own and _is_class(parent, assignment):
-        raise _elsewhere(_("{folder} is one student's, and the class is in {right}: it is one folder too low."),
-                         submissions, parent)  # fmt: skip
+        raise _elsewhere(
+            _("{folder} is one student's, and the class is in {right}: it is one folder too low."), submissions, parent
+        )
 
 
 def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:

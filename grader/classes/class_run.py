@@ -57,9 +57,7 @@ class Done:
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
-    folders = class_folders(
-        request.submissions, request.out, request.earlier, request.register, request.assignment
-    )  # fmt: skip
+    folders = class_folders(request.submissions, request.out, request.earlier, request.register, request.assignment)
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
     roll = class_list.roll(request.submissions, request.register)
@@ -102,7 +100,7 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
 
 def _graded(
     request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
-) -> list[Standing]:  # fmt: skip
+) -> list[Standing]:
     """The results of all students, with everything written; `told` is called for each with whether it was kept from
     before."""
 
@@ -221,13 +219,15 @@ def _save(request: Request, standings: list[Standing]) -> None:
     entries = (load(request.out, standing.file) for standing in standings)
     try:
         gradebook.save(
-            request.gradebook or gradebook.DEFAULT, request.assignment,
+            request.gradebook or gradebook.DEFAULT,
+            request.assignment,
             (
                 (entry.student, entry.report, entry.error, entry.mark if request.marking else None)
-                for entry in entries if entry
+                for entry in entries
+                if entry
             ),
             request.steps,
-        )  # fmt: skip
+        )
     except gradebook.NoGradebook as problem:
         raise Impossible(
             _(
@@ -243,9 +243,12 @@ def _completed(plan: Plan, last: Plan | None) -> Plan:
 
 
 def write_class(
-    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]],
+    request: Request,
+    plan: Plan,
+    standings: list[Standing],
+    files_of: Mapping[str, Mapping[str, str]],
     given: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     nobodys = list(map(readable, left_out(request.submissions)))
     page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)

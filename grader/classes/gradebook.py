@@ -52,9 +52,11 @@ def require(url: str) -> None:
 
 
 def save(
-    url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
+    url: str,
+    assignment: str,
+    entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
     chosen: Collection[str] = (),
-) -> int:  # fmt: skip
+) -> int:
     """Writes one grade per step for each (student, report, error, mark); without a report the error is the comment.
 
     An assignment that nbgrader has released is found by its name, another one is made, of the chosen steps or the core.
@@ -109,7 +111,7 @@ def ungraded(reason: str) -> Mark:
 
 def write(
     gradebook: Gradebook, marks: Mapping[str, Mark], places: Mapping[str, str], assignment: str, student: str
-) -> None:  # fmt: skip
+) -> None:
     """Writes a student's marks, by step, where nbgrader keeps what its autograder finds; `places` is of `places`.
 
     What a person has written stays, and counts. The caller commits.
@@ -126,7 +128,7 @@ def write(
 
 def count(
     gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
-) -> None:  # fmt: skip
+) -> None:
     """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
 
     `assignments.toml` decides, also if the released notebook says otherwise. The caller commits.

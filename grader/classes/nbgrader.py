@@ -316,7 +316,7 @@ def _rebuilt(path: Path, about: Any) -> NotebookNode:
 
 def _put_together(
     known: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
-) -> list[NotebookNode]:  # fmt: skip
+) -> list[NotebookNode]:
     """The cells in the order in which they were handed in: those that nbgrader knows once each, with the answers in
     them, and the others, further tries at an answer among them, for a person to read."""
     answerable = {name for name, cell in known.items() if cell.metadata.nbgrader.solution}

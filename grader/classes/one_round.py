@@ -197,9 +197,12 @@ class Round:
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             report = without_open_scores(report) if report else None
             tried = msgspec.structs.replace(
-                graded, report=report, error=answer.error, attempt=number,
+                graded,
+                report=report,
+                error=answer.error,
+                attempt=number,
                 grader_failed=bool(answer.error) or answer.grader_failed,
-            )  # fmt: skip
+            )
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))

@@ -206,10 +206,11 @@ def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
         v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
-            f"{note}\n{points}", id=f"{step.name}-points",
+            f"{note}\n{points}",
+            id=f"{step.name}-points",
             metadata=_marks(POINTS_CELL.format(step=step.name), points=worth),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _worth(step: course.Step, marking: Marking | None) -> float:

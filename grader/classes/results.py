@@ -101,7 +101,7 @@ def of_each(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, di
 
 def _entries(
     folder: Path, term: Term, enrolled: Register
-) -> tuple[dict[str, list[Graded]], dict[tuple[str, str], str]]:  # fmt: skip
+) -> tuple[dict[str, list[Graded]], dict[tuple[str, str], str]]:
     """All students with a submission, by assignment; and the name in the term's table of each (name, login)."""
     by_assignment: dict[str, list[Graded]] = {}
     for name in term.assignments:

@@ -91,7 +91,7 @@ def students(
 
 def one(
     submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
-) -> Student:  # fmt: skip
+) -> Student:
     """One student of a class, as `students` has them."""
     everybody, others, classes, given = _class(submissions, assignment, before, register)
     person = everybody[name]
@@ -168,9 +168,7 @@ class EarlierClass:
             submission.add_earlier(handed_in, readable(self._path.name))
 
 
-def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], count: int
-) -> Student:  # fmt: skip
+def _last_attempt(submissions: Path, person: Person, assignment: str, others: Collection[str], count: int) -> Student:
     """A student's last `count` attempts."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
@@ -192,9 +190,7 @@ def _last_attempt(
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
-def _from_folder(
-    submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]
-) -> Student:  # fmt: skip
+def _from_folder(submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]) -> Student:
     name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
@@ -371,9 +367,10 @@ def step_folder(folder: Path, assignment: str) -> Path:
             break
         loose = any(entry.name.endswith(".py") for entry in entries)
         inside = [
-            entry.name for entry in entries
+            entry.name
+            for entry in entries
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in NOT_STUDENTS
-        ]  # fmt: skip
+        ]
         names = [name for name in (assignment, *KNOWN) if name in inside]
         if not names and len(inside) != 1:
             break

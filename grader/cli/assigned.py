@@ -29,9 +29,11 @@ def file_option(parser: Parser) -> None:
 def roster_option(parser: Parser) -> None:
     """--roster."""
     parser.option(
-        "--roster", Path, metavar="FILE",
+        "--roster",
+        Path,
+        metavar="FILE",
         help=_("Who is in the course: a table, or what a platform exports; roster.csv where there is one."),
-    )  # fmt: skip
+    )
 
 
 def register(args: Namespace, whole_term: Term | None) -> Register:

@@ -45,9 +45,11 @@ def submission_option(parser: Parser) -> None:
 def choice_options(parser: Parser) -> None:
     """--step and --track."""
     parser.option(
-        "--step", metavar="STEPS", several=True,
+        "--step",
+        metavar="STEPS",
+        several=True,
         help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option("--track", metavar="NAME", several=True, help=_("Only the steps of this track. May be repeated."))
 
 
@@ -80,9 +82,12 @@ def isolation_option(parser: Parser) -> None:
 def patience_option(parser: Parser) -> None:
     """--patience."""
     parser.option(
-        "--patience", number(0.1, 100), metavar="FACTOR", default=1.0,
+        "--patience",
+        number(0.1, 100),
+        metavar="FACTOR",
+        default=1.0,
         help=_("Multiply every deadline by this: 3 for a slow machine."),
-    )  # fmt: skip
+    )
 
 
 # --- the language ----------------------------------------------------------------------------------------------------

@@ -183,8 +183,10 @@ def _gradescope(args: Namespace) -> None:
     marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
     if marking and marking.term.late_days.free and marking.term.before(marking.assignment.name):
-        sentence = _("Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
-                     "Leave it out of {file}, or type: python -m grader class SUBMISSIONS")  # fmt: skip
+        sentence = _(
+            "Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
+            "Leave it out of {file}, or type: python -m grader class SUBMISSIONS"
+        )
         raise BadInput(sentence.format(file=marking.term.file))
     common.require_solutions()
     from grader.classes import gradescope as autograder

@@ -144,9 +144,12 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
 def _similar_line(parser: Parser) -> None:
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
     parser.option(
-        "--known", Path, metavar="FOLDER", several=True,
+        "--known",
+        Path,
+        metavar="FOLDER",
+        several=True,
         help=_("Known sources, such as the class of an earlier year. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option("--results", Path, metavar="FOLDER", help=_("The class as it was graded, for equal wrong answers."))
     parser.option("--out", Path, metavar="FILE", default=Path("dist/similar.html"), help=_("Where the page goes."))
     assigned.options(parser)
@@ -225,9 +228,12 @@ def _feedback(args: Namespace) -> None:
 def _convert_line(parser: Parser) -> None:
     parser.argument("REPORT", required=True, help=_("A report: what grade --json wrote."))
     parser.option(
-        "--to", one_of("otter", "prairielearn", "gradescope"), metavar="otter|prairielearn|gradescope",
-        default="otter", help=_("Whose results."),
-    )  # fmt: skip
+        "--to",
+        one_of("otter", "prairielearn", "gradescope"),
+        metavar="otter|prairielearn|gradescope",
+        default="otter",
+        help=_("Whose results."),
+    )
     parser.option("--out", Path, metavar="FILE", default=Path("results.json"), help=_("Where the results go."))
     common.language_option(parser)
 

@@ -89,9 +89,10 @@ def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | No
     from grader.course.stubs import is_untouched  # the command line parses choices before it loads anything else
 
     return [
-        name for name in started(sources, problems, solutions)
+        name
+        for name in started(sources, problems, solutions)
         if name in step_names(solutions, CORE) or name in problems or not is_untouched(sources[name][1])
-    ]  # fmt: skip
+    ]
 
 
 def started(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:

@@ -46,16 +46,21 @@ def otter(report: Report) -> dict[str, Any]:
     texts = {step.name: plain(as_text(step)) for step in report.steps}
     passed = all(step.status == "pass" for step in report.steps)
     summary = {
-        "name": "Public Tests", "visibility": "visible", "output": "\n\n".join([*_said(report), *texts.values()]),
+        "name": "Public Tests",
+        "visibility": "visible",
+        "output": "\n\n".join([*_said(report), *texts.values()]),
         "status": "passed" if passed else "failed",
-    }  # fmt: skip
+    }
     tests = [
         {
-            "name": step.name, "score": round(step.score or 0.0, 5), "max_score": round(step.max_score, 5),
-            "visibility": "visible", "output": texts[step.name],
+            "name": step.name,
+            "score": round(step.score or 0.0, 5),
+            "max_score": round(step.max_score, 5),
+            "visibility": "visible",
+            "output": texts[step.name],
         }
         for step in report.steps
-    ]  # fmt: skip
+    ]
     return {"tests": [summary, *tests]}
 
 

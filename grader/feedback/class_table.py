@@ -31,10 +31,11 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     if scores:
         lines.append(
             _("Median {median}, mean {mean}, highest {highest}.").format(
-                median=number(statistics.median(scores)), mean=number(statistics.fmean(scores)),
+                median=number(statistics.median(scores)),
+                mean=number(statistics.fmean(scores)),
                 highest=number(max(scores)),
             )
-        )  # fmt: skip
+        )
     closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
         lines.append(_("Students with a step graded on the reference of an earlier one: {count}.", count=resting))

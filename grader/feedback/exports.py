@@ -65,9 +65,7 @@ def _class_rows(whole: WholeClass) -> Rows:
     ]]  # fmt: skip
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
-        diagnoses = [
-            f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
-        ]  # fmt: skip
+        diagnoses = [f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses]
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
         remark = standing.error or standing.absence or " ".join([*unusable, *standing.taken])
         status = "graded" if standing.score is not None else "error" if standing.is_open else "absent"

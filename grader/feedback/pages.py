@@ -109,10 +109,12 @@ def _cannot() -> list[str]:
     return [
         _("Who wrote it first, or whether anybody did wrong: two people who may work together look like this."),
         _("Whether a short answer was copied: there are few ways to write three lines, so short steps count little."),
-        _("That a pair is innocent: somebody who rewrites an answer completely, or has a program do it, "
-          "shares no text with it."),
+        _(
+            "That a pair is innocent: somebody who rewrites an answer completely, or has a program do it, "
+            "shares no text with it."
+        ),
         _("Anything about files that are not Python, or that were not in the compared folders."),
-    ]  # fmt: skip
+    ]
 
 
 def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources) -> PairView:

@@ -64,9 +64,12 @@ class SimilarPair:
 
 
 def pairs(
-    students: Sources, stubs: Mapping[str, str], known: Sources | None = None, wrong: Wrong | None = None,
+    students: Sources,
+    stubs: Mapping[str, str],
+    known: Sources | None = None,
+    wrong: Wrong | None = None,
     on_student: Callable[[], None] = lambda: None,
-) -> list[SimilarPair]:  # fmt: skip
+) -> list[SimilarPair]:
     """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
 
     Passages are in an index with the students who have them: the cost grows with the class, not with its square. A
@@ -147,7 +150,7 @@ def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
 def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
     return frozenset(
         line for passage in passages if passage.mark in alike for line in range(passage.first, passage.last + 1)
-    )  # fmt: skip
+    )
 
 
 # --- passages --------------------------------------------------------------------------------------------------------

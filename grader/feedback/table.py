@@ -42,10 +42,13 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
             percent=f"{100 * assignment.per_day:g}", most=f"{100 * assignment.at_most:g}"
         )
         table.add_row(
-            assignment.name, plain(assignment.title), steps, number(totals[assignment.name][1]),
+            assignment.name,
+            plain(assignment.title),
+            steps,
+            number(totals[assignment.name][1]),
             *(moments.shown(moment) if moment else "" for moment in (assignment.opens, assignment.due)),
             late if assignment.per_day else "",
-        )  # fmt: skip
+        )
     more = [_more(term, student) for student in dict.fromkeys(extra.student for extra in term.extras)]
     texts = [Text(line) for line in more]
     return Group(Text(plain(term.title), "bold"), table, *([Text(), Text(_("More time"), "bold"), *texts]))
@@ -75,7 +78,7 @@ class TermRow:
 
 def term_rows(
     term: Term, marks: Mapping[str, Mapping[str, Points]], register: Register = NONE, now: datetime | None = None
-) -> list[TermRow]:  # fmt: skip
+) -> list[TermRow]:
     """A row for each student on the roster or with a mark. An assignment that has no marks yet is left out.
 
     `absence` decides for students without a submission: 0 if their date has passed, excused, or no mark yet.

@@ -45,9 +45,12 @@ class FollowThrough:
     also of needed steps that are not `wanted`, which say why a step fails."""
 
     def __init__(
-        self, request: GradeRequest, graded: dict[str, StepGraded], wanted: Collection[str],
+        self,
+        request: GradeRequest,
+        graded: dict[str, StepGraded],
+        wanted: Collection[str],
         run: Callable[[GradeRequest, list[str]], dict[str, StepGraded]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.request, self.graded, self.wanted, self.run = request, graded, wanted, run
         self.settled: set[str] = set()
 
@@ -210,9 +213,11 @@ def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> Step
         message = message.format(step=blocker)
     message += " " + _("What it is worth by itself can only be graded where the references are.")
     waits = {
-        name for check in step.checks for name in check.called
+        name
+        for check in step.checks
+        for name in check.called
         if imported_names(step.name, sources, name).keys() & set(earlier.names)
-    }  # fmt: skip
+    }
     checks = [
         check if check.called and waits.isdisjoint(check.called) else msgspec.structs.replace(
             check, status="skipped", points=0.0, message=message if check.status == "pass" else

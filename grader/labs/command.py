@@ -182,9 +182,12 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
         table.add_column(title)
     for lab in every:
         table.add_row(
-            Text(lab.name, "bold"), lab.lesson.title, ", ".join(map(str, lab.steps)),
-            Text(f"{lab.module.SECONDS:.0f} s", "dim"), _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
-        )  # fmt: skip
+            Text(lab.name, "bold"),
+            lab.lesson.title,
+            ", ".join(map(str, lab.steps)),
+            Text(f"{lab.module.SECONDS:.0f} s", "dim"),
+            _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
+        )
     return table
 
 

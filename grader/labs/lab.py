@@ -259,9 +259,12 @@ class LabRun:
 
 
 def run(
-    lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None,
+    lab: Lab,
+    bench: Bench,
+    prediction: str = "",
+    guard: contextlib.AbstractContextManager[None] | None = None,
     watch: Callable[[LabRun], None] | None = None,
-) -> LabRun:  # fmt: skip
+) -> LabRun:
     """Runs a lab's measurements; those made before Ctrl-C are kept. `guard` words an error of the learner's code.
     `watch` gets the run now and then, with what is measured so far."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)

@@ -78,9 +78,12 @@ class StepCode:
 
 
 def gather(
-    needs: tuple[Need, ...], folder: Path, model: Literal["mine", "kit"] | None,
-    grade: Callable[[list[str]], Statuses], device: str = "cpu",
-) -> dict[str, StepCode]:  # fmt: skip
+    needs: tuple[Need, ...],
+    folder: Path,
+    model: Literal["mine", "kit"] | None,
+    grade: Callable[[list[str]], Statuses],
+    device: str = "cpu",
+) -> dict[str, StepCode]:
     """The parts of the steps needed on this device, by step. `grade` returns which of the learner's steps pass; `model`
     overrides the choice.
 
@@ -102,9 +105,11 @@ def _require_passes(folder: Path, statuses: Statuses) -> None:
             continue
         file, command = shown(folder, step), grade_command(step)
         if score is None:
-            raise Stop(_("{file} could not be graded, so nothing is measured. Type: {command}").format(
-                file=file, command=command
-            ))  # fmt: skip
+            raise Stop(
+                _("{file} could not be graded, so nothing is measured. Type: {command}").format(
+                    file=file, command=command
+                )
+            )
         sentence = _("{file} does not pass yet ({score:g} of {most:g} points), so nothing is measured. Type: {command}")
         raise Stop(sentence.format(file=file, score=score, most=most, command=command))
 

@@ -86,8 +86,11 @@ def lab(
     with language.use(spoken):
         chosen = {one.name: one for one in labs.labs()}.get(name)
         if chosen is None:
-            raise Refusal(_("There is no lab {name}. There are: {known}.").format(name=name, known=", ".join(
-                one.name for one in labs.labs())))  # fmt: skip
+            raise Refusal(
+                _("There is no lab {name}. There are: {known}.").format(
+                    name=name, known=", ".join(one.name for one in labs.labs())
+                )
+            )
         answers = _answers(Path(folder) if folder is not None else _near())
         try:
             command.require_matplotlib()

@@ -55,9 +55,12 @@ class CheckedSteps:
 
 
 def check(
-    *steps: str | int, track: str | Sequence[str] = (), seed: int | None = None, device: str = "all",
+    *steps: str | int,
+    track: str | Sequence[str] = (),
+    seed: int | None = None,
+    device: str = "all",
     lang: str | None = None,
-) -> CheckedSteps:  # fmt: skip
+) -> CheckedSteps:
     """Grades the steps: `check(4)`, `check("step04_causal_mask")`, `check("1-6,13")`, `check(track="positions")`; by
     default the core and every elective that was started. Raises Refusal.
 

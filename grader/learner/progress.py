@@ -138,7 +138,7 @@ def of(
             for track in _tracks(root)
         ],
         list(names) or choice.started(submission.sources, submission.problems, root),
-    )  # fmt: skip
+    )
 
 
 def in_folder(folder: Path) -> tuple[Submission, Progress]:

@@ -63,9 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     begun = config.stash[GRADING].begun()
     named = [path for path in map(partial(_path, config), config.args) if SOLUTIONS in path.parents]
     left_out = [
-        item for item in checks
+        item
+        for item in checks
         if item.step not in begun and not any(item.path.resolve().is_relative_to(path) for path in named)
-    ]  # fmt: skip
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
@@ -102,9 +103,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     grading, properties = config.stash[GRADING], list(graded.values())
     with language.use(grading.language):
         line = _("{score} of {total} points · seed {seed} · isolation: {layers}").format(
-            score=_sum(properties, "points"), total=_sum(properties, "max_points"), seed=grading.seed,
+            score=_sum(properties, "points"),
+            total=_sum(properties, "max_points"),
+            seed=grading.seed,
             layers=properties[0]["isolation"],
-        )  # fmt: skip
+        )
         terminalreporter.section(_("Attention from scratch"))
     terminalreporter.line(line)
 

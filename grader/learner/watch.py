@@ -24,16 +24,7 @@ from grader.course import choice, submissions
 from grader.judge import grader
 from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
-from grader.learner.background import (
-    BackgroundGrader,
-    CheckAsked,
-    Dropped,
-    Event,
-    Key,
-    Look,
-    NothingGraded,
-    StepDone,
-)  # fmt: skip
+from grader.learner.background import BackgroundGrader, CheckAsked, Dropped, Event, Key, Look, NothingGraded, StepDone
 from grader.learner.watch_keys import Keys
 from grader.report import console as screen
 
@@ -248,9 +239,10 @@ class Watch:
         """The steps with work that import this one: their verdicts may change with it."""
         graded = [step for step in self.board.names if step != name and step in self.board.results]
         return [
-            step for step in graded
+            step
+            for step in graded
             if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
-        ]  # fmt: skip
+        ]
 
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]

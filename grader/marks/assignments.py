@@ -236,9 +236,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}", _("it has to be a whole number"))
         return int(number)
 
-    def each(
-        self, data: Mapping[str, Any], kind: str, keys: Sequence[str]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
+    def each(self, data: Mapping[str, Any], kind: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Each table of a list of them, with its place."""
         tables = data.get(kind, [])
         if not isinstance(tables, list):
@@ -342,9 +340,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}".lstrip("."), _("it has to be text in quotes"))
         return value
 
-    def number(
-        self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6
-    ) -> float:  # fmt: skip
+    def number(self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6) -> float:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise self.bad(f"{place}.{key}", _("it has to be a number from 0 to {most}").format(most=f"{most:g}"))

@@ -147,7 +147,7 @@ def digests(submission: Submission) -> dict[str, str]:
 
 def with_own_earlier(
     submission: Submission, folder: Path, marking: Marking, read: Callable[[Path], Submission] = submissions.read
-) -> None:  # fmt: skip
+) -> None:
     """Adds what the student handed in with earlier assignments, which lie next to this one in their folder.
 
     Only if the assignment says `stand_ins = "own"`; if two hold a step, the later one counts.
@@ -162,8 +162,9 @@ def with_own_earlier(
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:
     """A CSV with a row per student: points earned, late deduction, points that count, and each decision by hand."""
-    rows = [["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides",
-             "decided"]]  # fmt: skip
+    rows = [
+        ["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides", "decided"]
+    ]
     for student, mark in students:
         if mark is None:
             rows.append([clean(student), *[""] * 9])
@@ -200,7 +201,7 @@ class ChangeList:
         student = self.clean(graded.student)
         return [
             (made.when, student, _cell(made.before), _cell(made.after), self.clean(made.why)) for made in graded.changes
-        ]  # fmt: skip
+        ]
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
         new = dict.fromkeys(row for row in rows if row not in self.rows)

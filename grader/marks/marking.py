@@ -71,8 +71,9 @@ class Marking:
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
-            for step in report.steps if step.name in self.assignment.everything
-        ]  # fmt: skip
+            for step in report.steps
+            if step.name in self.assignment.everything
+        ]
         self._drop(steps)
         counted = [step for step in steps if not step.dropped]
         electives = self.assignment.electives
@@ -121,8 +122,9 @@ class Marking:
         """Drops all electives but the best; an open one may be among the best."""
         electives = sorted(
             (step for step in steps if step.elective),
-            key=lambda step: math.inf if step.points is None else step.points, reverse=True,
-        )  # fmt: skip
+            key=lambda step: math.inf if step.points is None else step.points,
+            reverse=True,
+        )
         for step in electives[self.assignment.electives.count :]:
             step.dropped = True
 
@@ -146,10 +148,13 @@ class Marking:
             sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
                 sentence.format(
-                    file=self.term.file.parent / decided.table, line=decided.line, step=decided.step,
-                    worth=f"{worth:g}", points=f"{decided.points:g}",
+                    file=self.term.file.parent / decided.table,
+                    line=decided.line,
+                    step=decided.step,
+                    worth=f"{worth:g}",
+                    points=f"{decided.points:g}",
                 )
-            )  # fmt: skip
+            )
 
     def for_class(self, roll: Roll) -> Marking:
         """The marking with the class's names for its students. Names that may refer to several people are left out."""
@@ -268,10 +273,13 @@ def sentences(mark: AssignmentMark) -> list[str]:
         )
         lines.append(
             text.format(
-                length=moments.said(handed_in - until), days=mark.late_days, percent=f"{100 * mark.late:g}",
-                earned=shown(mark.earned), points=shown(mark.points),
+                length=moments.said(handed_in - until),
+                days=mark.late_days,
+                percent=f"{100 * mark.late:g}",
+                earned=shown(mark.earned),
+                points=shown(mark.points),
             )
-        )  # fmt: skip
+        )
     if mark.free_days and until and handed_in:
         text = _("Handed in {length} late: {free} of the free late days of the term used, {left} left.")
         length = moments.said(handed_in - until)
@@ -309,9 +317,12 @@ def lateness(mark: AssignmentMark | None) -> str:
     free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
     sentence = _("{earned} − {percent} %: {length} late, days begun: {days}{free}")
     return sentence.format(
-        earned=shown(mark.earned), percent=f"{100 * mark.late:g}", length=moments.said(handed_in - until),
-        days=mark.late_days, free=free,
-    )  # fmt: skip
+        earned=shown(mark.earned),
+        percent=f"{100 * mark.late:g}",
+        length=moments.said(handed_in - until),
+        days=mark.late_days,
+        free=free,
+    )
 
 
 def decision(step: StepMark) -> str:
@@ -335,7 +346,7 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
     note = " ".join(part for part in (step.note, decision(mark), mark.remark) if part)
     return msgspec.structs.replace(
         step, score=mark.points, max_score=mark.worth, checks=checks, note=note, remarks=mark.lines
-    )  # fmt: skip
+    )
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:

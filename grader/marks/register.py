@@ -128,8 +128,9 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
             continue
         if any(look(other) == look(entry.name) for other in people if other != entry.name) or entry.name in people:
             if not entry.logins:
-                raise _bad(file, line, _("{name} is there twice; a login or an address tells them apart",
-                                         name=entry.name))  # fmt: skip
+                raise _bad(
+                    file, line, _("{name} is there twice; a login or an address tells them apart", name=entry.name)
+                )
             entry = Enrolled(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
             if entry.name in people:
                 raise _bad(file, line, _("{name} is there twice", name=entry.name))
@@ -168,8 +169,9 @@ def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enro
         raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     excused = frozenset(look(word) for word in SPACES.split(cells["excused"]) if word.strip())
     excused = frozenset([EVERY]) if excused & {"yes", "all", "true", "1", "x", EVERY, "예", "전부"} else excused
-    return Enrolled(name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since,
-                    excused)  # fmt: skip
+    return Enrolled(
+        name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since, excused
+    )
 
 
 def _full(first: str, last: str) -> str:
@@ -186,8 +188,9 @@ def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
     members: dict[str, list[str]] = defaultdict(list)
     for line, row in _rows(file, text):
         group = next((row[name] for name in row if look(name) in COLUMNS["group"]), "")
-        student = next((row[name] for name in row if look(name) in (*COLUMNS["name"], *COLUMNS["login"],
-                                                                    *COLUMNS["address"])), "")  # fmt: skip
+        student = next(
+            (row[name] for name in row if look(name) in (*COLUMNS["name"], *COLUMNS["login"], *COLUMNS["address"])), ""
+        )
         if not group or not student:
             raise _bad(file, line, _("the first line has to name the columns {columns}", columns="group,student"))
         about = next((row[name] for name in row if look(name) in ("assignment", "과제")), "")

@@ -97,9 +97,7 @@ def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
             first, second = (int(place) for place in places)
             if max(abs(first), abs(second)) < len(sizes):
                 sizes[first], sizes[second] = sizes[second], sizes[first]
-                yield (
-                    "reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {},
-                )  # fmt: skip
+                yield ("reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {})
 
 
 def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:

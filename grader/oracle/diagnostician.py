@@ -74,9 +74,11 @@ class Diagnostician:
         self._compared = 0
 
     def diagnose(
-        self, questions: list[Question], ask_again: Callable[[Question, int], Question | None],
+        self,
+        questions: list[Question],
+        ask_again: Callable[[Question, int], Question | None],
         unwritten: AbstractSet[str] = frozenset(),
-    ) -> dict[str, list[Misconception]]:  # fmt: skip
+    ) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished.
 
         `ask_again` runs a check on the student's code under another seed; None when it does not fail there. The checks
@@ -110,9 +112,11 @@ class Diagnostician:
         }
 
     def _beside(
-        self, questions: list[Question], by_check: dict[str, list[Misconception]],
+        self,
+        questions: list[Question],
+        by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Adds a second mistake that explains checks that the first one found does not, and the pair in checks that
         meet both."""
         in_vain: Counter[str] = Counter()

@@ -105,9 +105,7 @@ class SharedScripts:
         script.passed |= entry.passed
         if script.groups == entry.groups:
             script.reached |= entry.reached
-        self._written[entry.step, entry.device, entry.check] = (
-            entry.seed, len(script.passed), len(script.reached),
-        )  # fmt: skip
+        self._written[entry.step, entry.device, entry.check] = (entry.seed, len(script.passed), len(script.reached))
 
     def _head(self) -> tuple[int, int]:
         assert self._descriptor is not None

@@ -215,8 +215,10 @@ def _configuration(pages: Pages) -> str:
 
     home = {"en": "", "ko": "../"}[pages.language]
     korean = "./index.html" if home else "ko/index.html"
-    other = [{"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
-             {"name": "한국어", "link": korean, "lang": "ko"}]  # fmt: skip
+    other = [
+        {"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
+        {"name": "한국어", "link": korean, "lang": "ko"},
+    ]
     scheme = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "primary": "indigo",
          "toggle": {"icon": f"material/{icon}", "name": label}}

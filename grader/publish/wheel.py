@@ -77,9 +77,7 @@ def urls() -> str:
     address = colab.repository()
     if not address:
         return ""
-    urls = {
-        "Repository": address, "Issues": f"{address}/issues", "Changelog": f"{address}/blob/main/CHANGELOG.md",
-    }  # fmt: skip
+    urls = {"Repository": address, "Issues": f"{address}/issues", "Changelog": f"{address}/blob/main/CHANGELOG.md"}
     return "\n".join(["", "[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), ""])
 
 

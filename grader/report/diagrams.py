@@ -57,8 +57,11 @@ def _bar(zero: float, y: float, value: float | bool | None, scale: float, series
     filled = svg.box(
         min(zero, zero + length), y + 1, abs(length), BAR - 2, f' rx="1" style="fill:{svg.colour(series)}"'
     )
-    beside = svg.left(zero + length + 5, y + 11, _written(value)) if length >= 0 else svg.right(
-        zero + length - 5, y + 11, _written(value))  # fmt: skip
+    beside = (
+        svg.left(zero + length + 5, y + 11, _written(value))
+        if length >= 0
+        else svg.right(zero + length - 5, y + 11, _written(value))
+    )
     return [filled, beside]
 
 
@@ -78,17 +81,24 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
     end, start = svg.WIDEST - 8 - CELL * len(result), left + CELL * len(result)
     top, height = 58, ROW * (len(weights) - 1) + CELL
     middle = top + height / 2
-    heads = (((left + start) / 2, _(picture.names[0])), ((start + end) / 2, _("weight")),
-             (end + CELL * len(result) / 2, _(picture.names[1])))  # fmt: skip
+    heads = (
+        ((left + start) / 2, _(picture.names[0])),
+        ((start + end) / 2, _("weight")),
+        (end + CELL * len(result) / 2, _(picture.names[1])),
+    )
     inside = [svg.title(title), *(svg.text(x, 44, words) for x, words in heads)]
     for number, weight in enumerate(weights):
         y = top + ROW * number
-        inside += [svg.right(left - 6, y + CELL / 2 + 4, svg.titled(picture.labels[number])),
-                   *_vector(left, y, picture.values[number], scale)]  # fmt: skip
+        inside += [
+            svg.right(left - 6, y + CELL / 2 + 4, svg.titled(picture.labels[number])),
+            *_vector(left, y, picture.values[number], scale),
+        ]
         inside += _arrow((start + 2, y + CELL / 2), (end - 4, middle), weight)
     inside += _vector(end, middle - CELL / 2, result, scale)
-    terms = " + ".join(f"{short(weight)} · ({', '.join(map(short, value))})"
-                      for weight, value in zip(weights, picture.values, strict=True))  # fmt: skip
+    terms = " + ".join(
+        f"{short(weight)} · ({', '.join(map(short, value))})"
+        for weight, value in zip(weights, picture.values, strict=True)
+    )
     return svg.svg(svg.WIDEST, round(top + height + 10), title, inside, f"{terms} = ({', '.join(map(short, result))})")
 
 
@@ -147,7 +157,8 @@ def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Ma
     out = f"M{svg.number(x)} {svg.number(y + 12)}H{left}"
     back = f"M{left} {svg.number(y + 46)}H{svg.number(x + 9)}"
     return [
-        svg.rule(out, ' stroke-opacity=".6"'), svg.rule(back, ' stroke-opacity=".6"'),
+        svg.rule(out, ' stroke-opacity=".6"'),
+        svg.rule(back, ' stroke-opacity=".6"'),
         svg.box(left, y + 4, right - left, 50, ' rx="4" fill="none" stroke="currentColor" stroke-opacity=".5"'),
         svg.left(left + 8, y + 21, name),
         svg.box(left + 8, y + 32, (right - left - 76) * added / most, 12, f' rx="1" style="fill:{svg.colour(1)}"'),
@@ -156,4 +167,4 @@ def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Ma
             svg.number(x), svg.number(y + 46)
         ),
         svg.text(x, y + 50.5, "+", ' font-size="14"'),
-    ]  # fmt: skip
+    ]

@@ -92,8 +92,9 @@ def _panel(picture: Matrices, place: int, scale: Scale, explained: Sequence[Expl
     if any(explained):
         inside += [
             svg.cell_button(frame.x(column), frame.y(row), frame.cell, (number, row, column), how and how(row, column))
-            for row in range(rows) for column in range(columns)
-        ]  # fmt: skip
+            for row in range(rows)
+            for column in range(columns)
+        ]
     return svg.svg(round(width), round(bottom), title, inside, _told(matrix), "group" if how else "img")
 
 
@@ -152,8 +153,10 @@ def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scal
 def _outline(frame: _Frame, row: int, column: int) -> Markup:
     """The outline of a cell, light on dark: one of the two is visible on any colour, and on paper."""
     x, y, side = frame.x(column) + 2, frame.y(row) + 2, frame.cell - 4
-    both = (svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
-            for ink, width in (("#000000", 3.5), ("#ffffff", 1.5)))  # fmt: skip
+    both = (
+        svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
+        for ink, width in (("#000000", 3.5), ("#ffffff", 1.5))
+    )
     return Markup("").join(both)
 
 

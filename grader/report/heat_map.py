@@ -34,9 +34,11 @@ BAR = 48  # steps of the colour scale, each 4 wide: both its numbers fit below t
 PAGE_INK = "currentColor"
 # What is written on a colour, by whether black is read best on it in light and in dark.
 INKS = {
-    (True, False): "var(--on-pale, #000000)", (True, True): "#000000", (False, True): "var(--on-deep, #ffffff)",
+    (True, False): "var(--on-pale, #000000)",
+    (True, True): "#000000",
+    (False, True): "var(--on-deep, #ffffff)",
     (False, False): "#ffffff",
-}  # fmt: skip
+}
 
 Value = float | bool | None
 Matrix = list[list[Value]]

@@ -121,7 +121,7 @@ class StepView:
         """Whether the page shows the step in detail, below the table."""
         return self.result.status not in ("pass", "todo") or bool(
             self.result.output or self.result.note or self.result.remarks
-        )  # fmt: skip
+        )
 
 
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:

@@ -26,7 +26,7 @@ from grader.base.results import (
     failed_steps,
     failing_in_order,
     is_open,
-)  # fmt: skip
+)
 from grader.report import reasons
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
@@ -174,9 +174,11 @@ def steps_table(report: Report) -> Table:
         status, word = badge_of(step)
         mark, style = MARKS[status]
         table.add_row(
-            step.name, step.title.partition(":")[0], f"{number(step.score)} / {number(step.max_score)}",
+            step.name,
+            step.title.partition(":")[0],
+            f"{number(step.score)} / {number(step.max_score)}",
             Text(f"{mark} {word}", style),
-        )  # fmt: skip
+        )
     table.add_section()
     for track in several_tracks(report):
         table.add_row("", track.title, f"{number(track.score)} / {number(track.max_score)}", "")

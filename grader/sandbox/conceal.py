@@ -20,9 +20,7 @@ from typing import Any
 OURS = __name__.partition(".")[0]
 NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and others from; here they do nothing
 # Classes that hold what is true at the moment; nothing that can be found leads to them.
-CHANGING = (
-    "BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback",
-)  # fmt: skip
+CHANGING = ("BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback")
 DOORS = ("check", "lab", "points")
 # Functions that give access to any object of the process: no exercise needs them.
 SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
@@ -162,17 +160,16 @@ def _overwrite_small(libc: Any) -> None:
 
 def _seal_functions_and_frames() -> None:
     _seal(
-        types.FunctionType, "__globals__",
+        types.FunctionType,
+        "__globals__",
         {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
         ("__defaults__", "__kwdefaults__"),
-    )  # fmt: skip
+    )
     names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
     _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, ("f_trace", "f_lineno"))
 
 
-def _seal(
-    kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]
-) -> None:  # fmt: skip
+def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:
     """Makes attributes of a type return `instead` for code that runs in one of the spaces, and makes them read-only.
 
     Python has no means for that, so the type's dictionary is changed.
@@ -199,9 +196,9 @@ def _seal(
 
         return property(get, put, delete)
 
-    attributes.update({
-        name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes
-    })  # fmt: skip
+    attributes.update(
+        {name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes}
+    )
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 

@@ -38,9 +38,12 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """
 
     def __init__(
-        self, sources: dict[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}, seconds: float = 5.0,
+        self,
+        sources: dict[str, tuple[str, str]],
+        public: Mapping[str, Sequence[str]] = {},
+        seconds: float = 5.0,
         packages: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.references = _sealed({name: sources.pop(name) for name in public}, public) if public else {}
         self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported

@@ -26,9 +26,11 @@ NOT_BELOW_PYTHON = (
     "masked_scatter_backward",
 )  # fmt: skip
 OURS_ON_META = (
-    "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
-    "_local_scalar_dense", "nonzero",  # what torch has for them refuses
-)  # fmt: skip
+    "relu",
+    "native_layer_norm",  # what torch has for them runs half a millisecond of Python
+    "_local_scalar_dense",
+    "nonzero",  # what torch has for them refuses
+)
 
 
 def load_torch() -> None:

@@ -60,9 +60,12 @@ class SpawnedProcess:
         )
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-c", start, root, self._folder.name, msgspec.json.encode(limits).decode()],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert self._popen.stdin and self._popen.stdout and self._popen.stderr
         self._requests = self._popen.stdin
         self._answers: queue.Queue[bytes] = queue.Queue(maxsize=64)

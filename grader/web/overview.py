@@ -29,7 +29,7 @@ class Shown:
         self.calm: dict[str, str] = {}
         self._seen: dict[str, tuple[StepResult | None, str]] = {
             name: (result, "") for name, result in self.board.results.items()
-        }  # fmt: skip
+        }
         self._last: dict[str, Any] | None = None
         self._now: tuple[object, ...] = ()
         self.has_torch = False  # what needs it is told once it is loaded
@@ -96,10 +96,11 @@ class Shown:
 
     def _lab(self, lab: labs.Lab, needed: str | None) -> dict[str, Any]:
         return {
-            "name": lab.name, "title": _lab_title(lab),
+            "name": lab.name,
+            "title": _lab_title(lab),
             "done": (lab_runs.out(self.board.folder) / f"{lab.name}.html").is_file(),
             "needs": needed,
-        }  # fmt: skip
+        }
 
     def _step(self, step: StepProgress) -> dict[str, Any]:
         name, result = step.name, step.result

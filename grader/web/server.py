@@ -51,9 +51,12 @@ POLICY = (
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
@@ -280,9 +283,12 @@ def _with_headers(send: Send) -> Send:
             every = {"Content-Security-Policy": POLICY, **HEADERS}
             message["headers"] = [
                 *message["headers"],
-                *((name.lower().encode(), value.encode()) for name, value in every.items()
-                  if name.lower().encode() not in said),
-            ]  # fmt: skip
+                *(
+                    (name.lower().encode(), value.encode())
+                    for name, value in every.items()
+                    if name.lower().encode() not in said
+                ),
+            ]
         await send(message)
 
     return sending

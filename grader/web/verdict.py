@@ -42,7 +42,7 @@ class CodeLine:
 
 def html(
     step: str, title: str, file: Path, source: str | None, result: StepResult | None, calm: str = "", form: str = ""
-) -> str:  # fmt: skip
+) -> str:
     """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, and `source` is
     None for a file that can't be read or is not there. A learner's text is escaped."""
     case = _case(file, source, result)
