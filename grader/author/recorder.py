@@ -192,7 +192,7 @@ class _Recorder:
         return self.recording(case, seed, named=False)
 
     def recording(self, check: Callable[..., None], seed: int, named: bool = True) -> Recording:
-        """One check under one seed; `named`: with the misconceptions' answers."""
+        """The recording of one check under one seed; `named`: with the misconceptions' answers."""
         oracle = _RecordedOracle(self.step)
         verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
         if verdict.status != "pass":
@@ -264,7 +264,7 @@ class _RecordedOracle(LocalBackend):
         self.answered: list[tuple[str, Outcome]] = []
 
     def ask(self, call: Call) -> Outcome:
-        """The reference's answer, recorded."""
+        """The reference's answer, which is also recorded."""
         outcome = super().ask(call)
         # Records a copy: an answer about parameters changes with them.
         kept = copied(outcome)

@@ -210,8 +210,7 @@ class _Reader:
         _add_form(entry, said, entry.ways[0].facts if entry.ways else self.usual, place)
 
     def _block(self, first: str, lines: Iterator[tuple[int, str]], place: str) -> None:
-        """A block of code, from its first line on: of the item before it, or of a form about which no item says
-        more."""
+        """Reads a block of code from its first line on: that of the item before it, or a form without an item."""
         opened = FENCE.fullmatch(first.rstrip())
         code, line = [], "## "
         for _number, line in lines:

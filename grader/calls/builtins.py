@@ -221,6 +221,7 @@ _LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set
 
 
 def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
+    """A kernel for our key that notes the built-in `name`, then runs the op with the keys in `after`."""
     handle = op._handle
 
     def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -239,6 +240,8 @@ def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
 
 
 def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, noting the built-in `name` at each call."""
+
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
@@ -253,6 +256,8 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function, noting the built-in op that its first argument leads to."""
+
     @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
         if name := _watched_name(handle_of(subject).schema().name):
@@ -263,6 +268,8 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
 
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's look-up of an overload, with a kernel that notes the built-in if that belongs to a family."""
+
     @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
         overloaded, name = function(qualified, overload), _watched_name(qualified)
@@ -281,6 +288,8 @@ def _watched_name(qualified: str) -> str:
 
 
 def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """A switch of torch's dispatch state that leaves our keys as they were."""
+
     @in_place_of(switch)
     def switching(*args: Any) -> Any:
         switched = switch(*args)

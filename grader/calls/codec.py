@@ -239,6 +239,7 @@ def _put_aside(tensor: Tensor, tensors: dict[str, Tensor], *device: str) -> tupl
 
 
 def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
+    """The tensor with its dimensions permuted to the memory layout it was sent with. Raises BadMessage."""
     if order is None:
         return tensor
     if sorted(order) != list(range(tensor.dim())):

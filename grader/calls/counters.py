@@ -94,6 +94,7 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of the op; numbers become tensors if it takes only these."""
     try:
         return op(*args, **kwargs)
     except RuntimeError:
@@ -348,6 +349,8 @@ def _has_storage(tensor: Tensor) -> bool:
 
 
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
+    """torch's function that pushes saved-tensor hooks, telling the active count what the hooks store."""
+
     @in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         watch = SavedForBackward.active

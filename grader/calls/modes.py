@@ -249,6 +249,7 @@ def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
 
 
 def _other(leaf: Any) -> Any:
+    """Other values in place of an argument's: negated numbers, reversed ids; masks stay as they are."""
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
         return -leaf
     if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:

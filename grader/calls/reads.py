@@ -162,6 +162,7 @@ class FunctionNames(TorchFunctionMode):
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
+        """The name under which a function is recorded; empty for one that is not."""
         name = getattr(func, "__name__", None) or str(func)
         if _is_torchs_own(func):
             noted = "" if name in IGNORED else str(name.partition(".")[0])

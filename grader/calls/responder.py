@@ -160,6 +160,7 @@ class Responder:
         return self._twins.recorded(call, target, self.handles, self.is_own) if call.is_authors else None
 
     def _made(self, call: Call, before: Work | None = None) -> Outcome:
+        """Makes the call and records what its options ask for. `before`: the work of the same call on the CPU."""
         outcome = Outcome()
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
@@ -212,6 +213,7 @@ class Responder:
     def _elsewhere(
         self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
     ) -> list[str]:
+        """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse."""
         if self.is_trusted or used is None:
             return []
         if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
@@ -228,6 +230,7 @@ class Responder:
     # --- what is called ---
 
     def _target(self, call: Call) -> Callable[..., Any]:
+        """The function, class or method that a call names. Raises NotThere."""
         if call.handle is None:
             if call.name not in self.names:
                 raise NotThere("undefined", call.name)

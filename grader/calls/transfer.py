@@ -64,6 +64,8 @@ class Inputs:
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 
     def _ready(self, name: str, value: Any) -> Any:
+        """An argument ready for the call: a module by its handle; a tensor or array copied, on the device of the
+        call."""
         if isinstance(value, HandleId):
             self.handle_numbers.append(value.number)
             return self._handles.get(value.number)
@@ -114,6 +116,7 @@ def _reversed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _same_bits(given: Any, before: Any) -> bool:
+    """True if a tensor or array is unchanged: shape, dtype, device and values, NaN equal to NaN."""
     if given.shape != before.shape or given.dtype != before.dtype:
         return False
     if isinstance(given, np.ndarray):

@@ -130,7 +130,7 @@ def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None
 
 
 def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
-    """`agree`, bit for bit: masks, permutations, token ids."""
+    """Like `agree`, but bit for bit: for masks, permutations, token ids."""
     if not waits(got, lambda: exactly(got, expected, note=note)):
         _compare(got, expected, Tolerance(exact=True), note)
 

@@ -63,7 +63,7 @@ class Oracle(Backend, Protocol):
     """A backend that knows the right answers, and the inputs that belong to them."""
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
+        """The inputs of a check under a seed, on a device; the next calls of `ask` belong to this check."""
 
     def again(self) -> Backend | None:
         """A second backend with the same answers; None if every check is known to pass on them."""

@@ -84,7 +84,7 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
 
 
 def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
-    """Two misconceptions as one."""
+    """Two misconceptions as one with two parts; `replaced` are the names that it replaces."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
     return Misconception(
         f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",

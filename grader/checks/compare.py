@@ -305,7 +305,7 @@ def magnitude(tensor: Tensor, floor: float) -> float:
 
 
 def dtype_name(tensor: Tensor) -> str:
-    """`float32` and not `torch.float32`."""
+    """The name of a tensor's dtype, `float32` and not `torch.float32`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 

@@ -272,7 +272,7 @@ class Handle(Answer):
         return self._ask(name, own="attribute")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
-        """The module's forward."""
+        """Calls the module's forward, and returns its answer."""
         return self._ask("__call__", args, kwargs, self._options)
 
     def parameters(self) -> dict[str, Tensor]:
@@ -322,7 +322,7 @@ class Handle(Answer):
         return self._ask("scaler", (scale,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
     def step_by(self, learning_rate: float) -> None:
-        """A step of an optimizer, from the gradients that the last call of its model left."""
+        """Takes a step of this optimizer, with the gradients of its model's last call."""
         self._ask("step_by", (learning_rate,))
 
     def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:

@@ -53,11 +53,11 @@ class Here:
         self._backend = backend
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers, as bytes."""
+        """The answers to the calls in `frames`, as bytes."""
         return [parted(encode_outcome(self._backend.ask(decode_call(*parted(frame))))) for frame in frames]
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Notes nothing."""
+        """Does nothing: there is nothing to note of a reference's answer."""
         return outcome
 
 

@@ -211,6 +211,7 @@ def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
 
 
 def _remembered_note(regimes: Collection[str]) -> str:
+    """A sentence if only the regime "memory" failed; else empty."""
     if set(regimes) != {"memory"}:
         return ""
     return _(
@@ -352,8 +353,8 @@ class _Dropping:
 
 
 def _modes(those: _Dropping) -> None:
-    """Asks a module in training mode in a parent, twice in one random stream, then in eval mode in the parent and by
-    itself."""
+    """Asks a module with dropout in training mode, inside a parent module, twice in one random stream; then in eval
+    mode, inside the parent and alone."""
     first = those.module.nested("train").using(seed=those.seed, no_grad=True)(*those.inputs)
     second = those.module.using(going_on=True, no_grad=True)(*those.inputs)
     evaluated = those.module.nested("eval")(*those.inputs)

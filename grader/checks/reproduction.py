@@ -122,7 +122,7 @@ class _Program:
     # --- calls ---
 
     def _earlier(self, call: Call) -> None:
-        """The Python code for the operations on a module before the call."""
+        """Adds the Python code for the operations on a module before the call."""
         if call.handle is None:
             name = self._free("model")
             arguments = self._arguments(call)

@@ -100,7 +100,7 @@ class _Round(Draw):
         return self._whole(low, self._small(high), shape)
 
     def mask(self, *shape: int) -> Tensor:
-        """A small mask."""
+        """Draws a small boolean mask."""
         return self._draw.mask(*map(self._small, shape))
 
     def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -79,6 +79,7 @@ class Trial:
         return Verdict(status, _cut(message), called, exchanges, self.draw.taken, failure)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
+        """True if the check passes with the reference as student: then its error is not a fault of the check."""
         check, reference, seed, device = self._again
         right = reference.again()
         if right is None:  # a recording grades only its owner, who gets no benefit of the doubt

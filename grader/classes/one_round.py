@@ -215,6 +215,7 @@ class Round:
         self._done(chosen, chosen.attempt, page=page)
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
+        """Marks, writes and counts one attempt of a student, unless it was kept unchanged."""
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):

@@ -20,14 +20,14 @@ CHECK = "term"
 
 
 def file_option(parser: Parser) -> None:
-    """--assignments."""
+    """Adds the option --assignments."""
     parser.option(
         "--assignments", Path, metavar="FILE", help=_("The assignments of a term; assignments.toml where there is one.")
     )
 
 
 def roster_option(parser: Parser) -> None:
-    """--roster."""
+    """Adds the option --roster."""
     parser.option(
         "--roster",
         Path,
@@ -51,7 +51,7 @@ def register(args: Namespace, whole_term: Term | None) -> Register:
 
 
 def options(parser: Parser) -> None:
-    """--assignment and --assignments."""
+    """Adds the options --assignment and --assignments."""
     parser.option(
         "--assignment", metavar="NAME", help=_("The assignment: one of assignments.toml, or its name in other systems.")
     )

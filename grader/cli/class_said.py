@@ -20,7 +20,7 @@ FEW = 8  # of the files of each
 
 
 def say(done: Done, out: Path) -> None:
-    """The scores, what has changed, and what someone may have to look at."""
+    """Prints the scores, what has changed, and the cases for a person to look at."""
     console.say(class_table.terminal(done.standings, done.kept))
     print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
     for line in [*changes.lines(done.changes), *_of_the_roster(done)]:

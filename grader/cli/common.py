@@ -33,17 +33,17 @@ HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
 
 
 def language_option(parser: Parser, help: str = "") -> None:
-    """--lang."""
+    """Adds the option --lang."""
     parser.option("--lang", metavar="en|ko", help=help or _("en or ko."))
 
 
 def submission_option(parser: Parser) -> None:
-    """--submission."""
+    """Adds the option --submission."""
     parser.option("--submission", Path, metavar="FOLDER", default=EXERCISES, help=_("A folder of step files."))
 
 
 def choice_options(parser: Parser) -> None:
-    """--step and --track."""
+    """Adds the options --step and --track."""
     parser.option(
         "--step",
         metavar="STEPS",
@@ -54,7 +54,7 @@ def choice_options(parser: Parser) -> None:
 
 
 def device_option(parser: Parser, default: str) -> None:
-    """--device."""
+    """Adds the option --device."""
     parser.option(
         "--device", device_name, metavar="cpu|cuda|mps|…|all", default=default, help=_("Where the checks run.")
     )
@@ -68,19 +68,19 @@ def device_name(text: str) -> str:
 
 
 def seed_option(parser: Parser) -> None:
-    """--seed."""
+    """Adds the option --seed."""
     parser.option("--seed", integer(0, 2**53), metavar="N", help=_("Repeat a run with the same draws."))
 
 
 def isolation_option(parser: Parser) -> None:
-    """--require-isolation."""
+    """Adds the option --require-isolation."""
     parser.option(
         "--require-isolation", metavar="LAYERS", help=_("Refuse to grade without these layers: landlock,seccomp.")
     )
 
 
 def patience_option(parser: Parser) -> None:
-    """--patience."""
+    """Adds the option --patience."""
     parser.option(
         "--patience",
         number(0.1, 100),
@@ -279,7 +279,7 @@ def write(file: Path, content: str | bytes, instead: str) -> None:
 
 
 def tell_size(total: int) -> Callable[[str, int], None]:
-    """What prints a line for each of so many steps that is recorded, with the time left."""
+    """A function that prints a line for each recorded step, of `total`, with the time left."""
     began, done = time.monotonic(), 0
 
     def tell(name: str, size: int) -> None:

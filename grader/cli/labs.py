@@ -122,6 +122,7 @@ def _demo(args: Namespace) -> int:
 
 
 def _one_device(wanted: str, command: str) -> str:
+    """The device of a command that runs on one. Raises BadInput if it is not there."""
     from grader.calls import devices
 
     device = devices.one(wanted)

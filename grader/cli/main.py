@@ -118,8 +118,8 @@ def run(words: Sequence[str], early: Any = None) -> int:
 
 
 def _language(command: Subcommand, typed: str, asked: str | None) -> str:
-    """The language of a command: what looks at the language itself speaks English if it is unknown. Raises
-    BadInput."""
+    """The language of a command. Raises BadInput if it is unknown, except for a command that examines it: that speaks
+    English."""
     try:
         return language.choose(asked)
     except language.UnknownLanguage as unknown:

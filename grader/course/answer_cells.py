@@ -141,7 +141,7 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
 
 
 def _written(answered: list[str], marked: list[str]) -> list[str]:
-    """`answered`, or `marked` if only that holds more than stubs."""
+    """The written ones of two lists of cells for a step: `answered`, or `marked` if only that holds more than stubs."""
     return marked if _are_stubs(answered) and not _are_stubs(marked) else answered or marked
 
 

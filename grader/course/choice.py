@@ -116,6 +116,7 @@ def _in_range(part: str, names: list[str]) -> list[str]:
 
 
 def _match(wanted: str, names: list[str]) -> str:
+    """The step meant by a name, a number or a part of one name. Raises Unknown."""
     matches = _matches(wanted, names)
     if len(matches) == 1:
         return matches[0]

@@ -100,7 +100,7 @@ class AsciiPicture(CodeBlock):
     """An ASCII picture, or code: without margin or background, so that it fits 80 columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Its lines, unchanged."""
+        """Yields its lines unchanged, in the code's style."""
         yield Text(str(self.text).rstrip(), "cyan")
 
 

@@ -106,6 +106,7 @@ def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: 
 
 
 def _cannot() -> list[str]:
+    """Sentences on what a comparison of submissions can't show."""
     return [
         _("Who wrote it first, or whether anybody did wrong: two people who may work together look like this."),
         _("Whether a short answer was copied: there are few ways to write three lines, so short steps count little."),

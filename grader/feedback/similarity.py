@@ -182,6 +182,7 @@ def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict
 def _without(
     by_student: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
 ) -> dict[str, dict[str, list[Passage]]]:
+    """The passages of each student and step without those that were released."""
     return {
         name: {
             step: [passage for passage in own if passage.mark not in released.get(step, ())]

@@ -55,6 +55,7 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
 
 
 def _more(term: Term, student: str) -> str:
+    """A line with a student's own deadlines, and the reason for each."""
     dated = [(name, term.deadline(name, student)) for name in term.assignments]
     parts = [
         f"{name} {moments.shown(deadline.until)} ({deadline.reason})"

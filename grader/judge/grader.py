@@ -264,8 +264,8 @@ class Grader:
         raise kind(_("The judge failed: {reason}").format(reason=reason.strip()))
 
     def cancel(self) -> None:
-        """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
-        process stays, and the next grading has new judges."""
+        """Ends the judges, from another thread: a grading in progress raises Cancelled there. The warm process stays,
+        and the next grading has new judges."""
         with self._state:
             if self._is_grading:
                 self._cancelled.set()
@@ -284,7 +284,7 @@ class Grader:
         self._judges.clear()
 
     def stop(self) -> None:
-        """Call it from another thread: ends a grading in progress, which raises GraderError there."""
+        """Ends a grading in progress, from another thread: it raises GraderError there."""
         self._source.stop()
 
     def close(self) -> None:

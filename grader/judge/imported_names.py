@@ -42,6 +42,7 @@ class Outline:
         return set(), {(module, name) for module, what in self._anywhere if what == ALL}
 
     def _note(self, statement: ast.stmt) -> None:
+        """Records a statement at the top level: the names that it imports, and the names that it binds and uses."""
         if isinstance(statement, ast.Import | ast.ImportFrom):
             for bound, taken in _imports(statement):
                 if bound == ALL:

@@ -49,6 +49,7 @@ def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
 
 
 def _untold(verdict: Verdict) -> str:
+    """A failing check's message without anything that the learner's code chose."""
     if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":

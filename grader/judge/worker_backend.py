@@ -166,6 +166,7 @@ class WorkerBackend:
         return min(left, QUICK_SECONDS) if self._load.quick else left
 
     def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
+        """Sends a call to the worker and decodes its answer. Raises CheckFailed if none comes."""
         seconds = self._seconds_left()
         start = time.monotonic()
         try:
@@ -220,6 +221,7 @@ class WorkerBackend:
 
 
 def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) -> CheckFailed:
+    """The failure of a call without an answer: too late, out of disk, or its process has ended."""
     place = ""
     if ending.place:
         file, line, function = ending.place

@@ -115,6 +115,8 @@ def _require_passes(folder: Path, statuses: Statuses) -> None:
 
 
 def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
+    """The code that a lab uses for a step: the learner's, else the reference's, else the lab's own; None without
+    any."""
     if need.package == "triton":
         os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
@@ -173,6 +175,7 @@ def blamed_on(folder: Path) -> Iterator[None]:
 
 
 def _worded(error: Exception, folder: Path) -> str | None:
+    """An error of the learner's code as one line with its place; None if it is not theirs."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_inside(frame.filename, folder)]
     if isinstance(error, SyntaxError) and error.filename and _is_inside(error.filename, folder):
         file, line, function = error.filename, error.lineno or 0, "<module>"

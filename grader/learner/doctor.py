@@ -137,7 +137,7 @@ def published(root: Path) -> Iterator[Examined]:
 
 
 def works(findings: list[Examined]) -> bool:
-    """Whether `make grade` works."""
+    """True if no finding is `broken`: then `make grade` works."""
     return all(finding.state != "broken" for finding in findings)
 
 
@@ -165,7 +165,7 @@ def table(findings: list[Examined]) -> RenderableType:
 
 
 def python() -> Examined:
-    """The interpreter."""
+    """Examines the version of Python."""
     says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.version_info < OLDEST:
         newest = _("{found}; 3.11 or newer is needed", found=says)
@@ -174,7 +174,7 @@ def python() -> Examined:
 
 
 def packages(lock: Path) -> Examined:
-    """The installed packages, compared with the pins."""
+    """Examines the installed packages, compared with the pins."""
     what = _("packages")
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
@@ -193,7 +193,7 @@ def packages(lock: Path) -> Examined:
 
 
 def exercises(folder: Path) -> Examined:
-    """The learner's files."""
+    """Examines the learner's files: whether there are stubs or work to grade."""
     what = _("exercises")
     if not folder.is_dir():
         return Examined(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
@@ -208,7 +208,7 @@ def exercises(folder: Path) -> Examined:
 
 
 def temporary_folder() -> Examined:
-    """The folder for the workers' folders."""
+    """Examines the temporary folder, in which workers get theirs."""
     what = _("temporary folder")
     try:
         place = tempfile.gettempdir()
@@ -298,7 +298,7 @@ def trial_run() -> Iterator[Examined]:
 
 
 def isolation(report: Report) -> Examined:
-    """The layers between a learner's code and the machine."""
+    """Examines the isolation layers that were in force in a report."""
     says = ", ".join(report.isolation)
     missing = [layer for layer in ISOLATION if layer not in report.isolation]
     if not missing:
@@ -310,7 +310,7 @@ def isolation(report: Report) -> Examined:
 
 
 def spoken() -> Examined:
-    """The language of the kit's messages on this machine."""
+    """Examines the language of the kit's messages on this machine."""
     what = _("language")
     try:
         chosen = language.choose()
@@ -323,7 +323,7 @@ def spoken() -> Examined:
 
 
 def screen() -> Examined:
-    """The abilities of the terminal."""
+    """Examines the abilities of the terminal."""
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":

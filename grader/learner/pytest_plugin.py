@@ -30,7 +30,7 @@ SHARED_SEED = "attention_seed"  # what pytest-xdist passes to its workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options for the submission and the run."""
+    """Adds the options for the submission and the run."""
     group = parser.getgroup("attention", "attention from scratch: the checks of the steps")
     group.addoption("--submission", metavar="DIR", help="the folder of step files to check (default: exercises)")
     group.addoption("--seed", type=_seed, metavar="N", help="repeat a run with the same draws")
@@ -91,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The points, and how to repeat the run, below pytest's own summary."""
+    """Prints the points, and how to repeat the run, below pytest's own summary."""
     reports = [report for group in terminalreporter.stats.values() for report in group]
     graded = {
         report.nodeid: dict(report.user_properties)

@@ -190,7 +190,7 @@ class Watch:
             background.prepare([following] if following else [], self.board.seed)
 
     def _note_broken(self, name: str) -> None:
-        """A file that is not valid Python yet is not graded; what imports it is, if it passed."""
+        """Notes a file that is not valid Python yet: it is not graded, but steps that import it are, if they passed."""
         self.asked.discard(name)
         self.broken.add(name)
         if self.board.passes(name):
@@ -204,6 +204,7 @@ class Watch:
         return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
 
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
+        """Takes a verdict, or the grader's failure: saves it, shows it, and queues what depends on it."""
         self._forget_grading()
         self.stopping = self.dropped_before = False
         if result is None:
@@ -256,6 +257,7 @@ class Watch:
     # --- saves ---
 
     def _look(self) -> None:
+        """Polls the folder, and queues the steps with files that have changed."""
         changed = self.folder.changed()
         if not changed:
             return
@@ -316,7 +318,7 @@ class Watch:
         self.draw()
 
     def _say_progress(self) -> None:
-        """In a pipe: prints the progress, when the queue is empty and it has changed."""
+        """Prints the progress in a pipe, once the queue is empty and it has changed."""
         line = boards.progress(self.board).plain
         if not self.redraws and not self.waiting and self.grading is None and line != self.said:
             self.said = line

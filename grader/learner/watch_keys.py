@@ -69,7 +69,7 @@ class Keys:
         self.session.draw()
 
     def _digit(self, digit: str) -> None:
-        """One more digit of a step's number; the step is shown as soon as no other number starts so."""
+        """Takes one more digit of a step's number, and shows the step as soon as no other number starts so."""
         self.digits, self.typed_at = (self.digits + digit).lstrip("0"), time.monotonic()
         longer = [name for name in self.board.names if str(int(name[4:6])).startswith(self.digits)]
         if self.digits and len(longer) <= 1:

@@ -186,7 +186,7 @@ def progress(board: Board) -> Text:
 
 
 def keys(board: Board) -> Text:
-    """The keys, one line."""
+    """The keys and their meanings, in one line."""
     numbers = f"{int(board.names[0][4:6])}–{int(board.names[-1][4:6])}" if board.names else "1"
     meanings = [
         ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),

@@ -63,6 +63,7 @@ def _differ(before: AssignmentMark, after: AssignmentMark) -> bool:
 
 
 def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    """Sentences on each difference between two marks."""
     earlier = {step.step: step for step in before.steps}
     for step in after.steps:
         if step.step in earlier:
@@ -78,6 +79,7 @@ def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
 
 
 def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    """Sentences on each difference between two marks of one step."""
     if old.worth != new.worth or old.extra != new.extra:
         sentence = _("{step}: it is worth {after} points instead of {before}")
         yield sentence.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")

@@ -336,6 +336,7 @@ def decision(step: StepMark) -> str:
 
 
 def _counted(step: StepResult, mark: StepMark) -> StepResult:
+    """A step's result with the points that count in the assignment."""
     factor = mark.worth / step.max_score if step.max_score else 0.0
     checks = [
         msgspec.structs.replace(
@@ -350,6 +351,7 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:
+    """The tracks with the points of their steps added up again."""
     steps = list(steps)
     totals = []
     for track in tracks:
@@ -372,5 +374,5 @@ def _read(text: str) -> datetime | None:
 
 
 def shown(number: float | None) -> str:
-    """Points in a sentence."""
+    """Points as text in a sentence."""
     return "?" if number is None else f"{number:.4g}"

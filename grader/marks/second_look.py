@@ -62,6 +62,7 @@ def asked(text: str) -> tuple[Appeal, ...]:
 
 
 def _step(line: str) -> tuple[str, str]:
+    """The step named before the colon of a line (empty without one), and the text behind it."""
     head, colon, rest = line.partition(":")
     word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
     try:

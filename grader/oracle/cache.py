@@ -37,7 +37,7 @@ class Remembered:
         return _RememberedDraw(seed, check, self._oracle.draws(check, seed, device), drawn)
 
     def again(self) -> Backend | None:
-        """See `Oracle.again`."""
+        """A second backend with the same answers; see `Oracle.again`."""
         return self._oracle.again()
 
     def begin_check(self, seed: int) -> None:
@@ -69,6 +69,7 @@ class _RememberedDraw(Draw):
         self._made_so_far = 0
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        """The cached draw in this position, a tensor copied; else a new one."""
         self._wanted.append(make)
         if len(self._wanted) > len(self._drawn):
             for waiting in self._wanted[self._made_so_far :]:

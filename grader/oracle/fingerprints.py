@@ -51,7 +51,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
 
 
 def follows(call: Call, device: str) -> bool:
-    """True if the answer belongs on the check's device, that of the call's tensors or module.
+    """True if the right answer of a call is on the check's device, as its tensors or its module are.
 
     Tensors made from numbers alone are on the CPU unless the call says otherwise.
     """

@@ -55,7 +55,7 @@ class Generated:
         )  # fmt: skip
 
     def _compiled(self, change: ChangedText, name: str) -> dict[str, Any]:
-        """The public name with this change; of a helper in a file with whatever uses it."""
+        """The public names that this change replaces, compiled: the changed one, or for a helper all that use it."""
         using = self._touched({change.name}) if change.name in self._ways.helpers else set()
         texts = {
             other: change.text if other == change.name else text

@@ -121,6 +121,7 @@ def _as_numbers(leaf: object) -> Tensor | None:
 
 
 def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
+    """The relations between an answer and the right one, by shape, position, scale and rows."""
     if mine.shape != right.shape:
         if all(0 < own <= due for own, due in zip(mine.shape, right.shape, strict=True)):
             part = right[tuple(slice(0, own) for own in mine.shape)]
@@ -270,11 +271,11 @@ class Twice:
         self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
 
     def begin_check(self, seed: int) -> None:
-        """Like the backend's."""
+        """Starts a check on both: drops modules, seeds the random stream."""
         self._backend.begin_check(seed)
 
     def ask(self, call: Call) -> Outcome:
-        """The first answer."""
+        """The first answer; notes if a second one differs."""
         outcome = self._backend.ask(call)
         given = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
         if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in given):

@@ -86,6 +86,7 @@ def has_tokens(outcome: Outcome) -> bool:
 
 
 def _tokens(outcome: Outcome) -> list[Tensor]:
+    """The answer's tensors of whole numbers with rows (two dimensions or more)."""
     numbers = (numbers_of(leaf) for leaf in leaves(outcome.value))
     return [
         tensor
@@ -101,6 +102,7 @@ def pairs_alike(mine: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
 
 
 def _same_rates(mine: bytes, theirs: bytes) -> bool:
+    """True if pairs follow each other at the same rates, within what chance allows."""
     one, other = ({(a, b): n for a, b, n in _counted(packed)} for packed in (mine, theirs))
     totals = [Counter[int](), Counter[int]()]
     for counts, total in zip((one, other), totals, strict=True):
@@ -132,6 +134,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _profile(tensor: Tensor) -> bytes:
+    """The statistics of one tensor, packed: share of zeros, its spread along each dimension, a sample of values."""
     flat = tensor.detach().flatten().double()
     zeros = (tensor == 0).double()
     share = float(zeros.mean()) if len(flat) else 0.0
@@ -143,6 +146,7 @@ def _profile(tensor: Tensor) -> bytes:
 
 
 def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
+    """True if two profiles of tensors of this shape may be draws of one distribution."""
     (share, varies, sample), (other_share, other_varies, other_sample) = _unpacked(mine), _unpacked(theirs)
     if not len(varies) == len(other_varies) == len(shape) or len(sample) != len(other_sample):
         return False

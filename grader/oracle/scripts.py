@@ -89,6 +89,7 @@ class SharedScripts:
             os.pwrite(self._descriptor, HEAD.pack(*self._read), START)
 
     def _new(self, step: str, seed: int, devices: dict[str, Checks]) -> Iterator[bytes]:
+        """The scripts of a step that have changed since they were last written, encoded."""
         for device, checks in devices.items():
             for check, script in checks.items():
                 known = seed, len(script.passed), len(script.reached)
@@ -100,6 +101,7 @@ class SharedScripts:
                     yield LENGTH.pack(len(data)) + data
 
     def _take(self, entry: LearnedCheck) -> None:
+        """Adds a script that another judge has learned."""
         checks = self.of(entry.step, entry.seed).setdefault(entry.device, {})
         script = checks.setdefault(entry.check, Script(entry.groups))
         script.passed |= entry.passed

@@ -136,6 +136,7 @@ class Witness:
         return question.alike[wrong.name]
 
     def _is_alike(self, wrong: Misconception, question: Question) -> bool:
+        """True if some form of the misconception ends the check as the student's code did."""
         usual = self.asked.answers(wrong, question.name, question, USUAL, until=question)
         matched = usual.matched_by(question, wrong) if usual else 0
         if usual and usual.end_like(question, matched):

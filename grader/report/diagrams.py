@@ -1,4 +1,4 @@
-"""Bars, weighted sums and the residual stream as SVG, panel by panel; none is wider than a phone."""
+"""Bars, weighted sums and the residual stream as SVG, panel by panel, each at most as wide as a phone."""
 
 from __future__ import annotations
 

@@ -89,6 +89,7 @@ def _of(place: int, every: Sequence[Rows | None]) -> Explained | None:
 
 
 def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explained]:
+    """Every way in which a matrix follows from two of the others."""
     for first, second in product(others, others):
         yield from _as_products(target, first, second)
     for scores in others:
@@ -99,6 +100,7 @@ def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explaine
 
 
 def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as scaled products of the rows of two others, if it is that."""
     (_one, left), (_two, right) = first, second
     if len(left[0]) != len(right[0]) or len(left[0]) > MOST_TERMS or (len(left), len(right)) != _size(target):
         return
@@ -110,6 +112,7 @@ def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]
 
 
 def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as a softmax of scores, or as scores over a root, if it is that."""
     rows = scores[1]
     vary = any(
         len({score for score, weight in zip(line, weights, strict=True) if weight > 0}) > 1
@@ -137,6 +140,8 @@ def _holds(target: Rows, due: Rows) -> bool:
 
 
 def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], divisor: str) -> Explained:
+    """Explains each cell as a product of two rows, over a `divisor`."""
+
     def explained(row: int, column: int) -> Sum:
         left, right = first[1][row], second[1][column]
         text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(left, right, strict=True)])
@@ -150,6 +155,8 @@ def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], d
 
 
 def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
+    """Explains each cell as an exponential over the sum of its row's."""
+
     def explained(row: int, column: int) -> Sum:
         line, weights = scores[1][row], target[row]
         seen = [score for score, weight in zip(line, weights, strict=True) if weight > 0]
@@ -165,6 +172,7 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
 
 
 def _quotients(target: Rows, scores: tuple[int, Rows], divisor: float) -> Explained:
+    """Explains each cell as a score over a root."""
     root = f"√{round(divisor * divisor)}"
 
     def explained(row: int, column: int) -> Sum:
@@ -175,6 +183,8 @@ def _quotients(target: Rows, scores: tuple[int, Rows], divisor: float) -> Explai
 
 
 def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Explained:
+    """Explains each cell as a weighted sum of a column of values."""
+
     def explained(row: int, column: int) -> Sum:
         line, down = weights[1][row], [each[column] for each in values[1]]
         text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(line, down, strict=True)])

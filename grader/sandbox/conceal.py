@@ -121,6 +121,7 @@ def _done(*given: object, **named: object) -> None:
 
 
 def _noting() -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that notes suspicious attempts, and refuses some imports."""
     note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
 
     def notice(event: str, given: tuple[Any, ...]) -> None:

@@ -262,7 +262,7 @@ class ForkedProcess:
         self._kept += piece[: max(0, self._limits.output - len(self._kept))]
 
     def printed(self) -> str:
-        """Its output, truncated."""
+        """The worker's output so far, truncated."""
         if self._output >= 0:
             self._drain()
         return self._kept.decode("utf-8", errors="replace")

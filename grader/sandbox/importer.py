@@ -148,6 +148,7 @@ def _sealed(
 
 
 def _refuse_what_tells() -> None:
+    """Adds an audit hook that refuses all functions that give access to other code's frames."""
     telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that cannot be replaced later
 
     def refuse(event: str, given: tuple[Any, ...]) -> None:

@@ -113,7 +113,7 @@ def _as_it_is(function: Callable[..., Any] | None = None, *_rest: Any, **_option
 
 
 def _nothing(*_args: Any, **_options: Any) -> None:
-    """A stand-in for functions that tell the compiler something."""
+    """Stands in for functions that tell the compiler something."""
 
 
 def _no(*_args: Any, **_options: Any) -> bool:
@@ -143,7 +143,8 @@ OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 
 def _of_numbers(name: str, module: str = SHAPES) -> Callable[..., Any]:
-    """Torch's function of this name, which is imported for the first argument that is more than a plain number."""
+    """A stand-in for torch's function of this name: answers plain numbers itself, and imports the real one for anything
+    else."""
 
     def function(*values: Any, **options: Any) -> Any:
         if not options and all(map(_is_plain, values)):

@@ -154,7 +154,7 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
 
 
 def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
-    """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
+    """Replaces torch's function of this name, which would import the compiler to notify it."""
     from grader.calls import private_torch
 
     private_torch.set_deterministic(mode, warn_only=warn_only)

@@ -87,7 +87,7 @@ class Process(Protocol):
         """Kills it and every descendant. Returns its wait status (os.waitpid), None when unknown."""
 
     def dismiss(self) -> None:
-        """Like `kill`, without waiting."""
+        """Kills it like `kill`, without waiting."""
 
     def used(self) -> Used | None:
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""

@@ -109,7 +109,7 @@ class SpawnedProcess:
             raise TimeoutError
 
     def receive(self, count: int, deadline: float) -> bytes:
-        """Exactly `count` bytes."""
+        """Reads exactly `count` bytes of the worker's answers."""
         while len(self._pending) < count:
             try:
                 piece = self._answers.get(timeout=max(0.001, deadline - time.monotonic()))
@@ -143,7 +143,7 @@ class SpawnedProcess:
                 os.kill(self._popen.pid, getattr(signal, name))
 
     def printed(self) -> str:
-        """Its output, truncated."""
+        """The worker's output so far, truncated."""
         return self._kept.decode("utf-8", errors="replace")
 
     def faults(self, wait: float) -> str:

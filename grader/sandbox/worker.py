@@ -135,6 +135,7 @@ def _answer(
 
 
 def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcome]:
+    """Imports the step from memory: its responder, and an outcome with the lines that were left out."""
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in importer.sources.values()}
     _warn_of_lines_in(filenames)

@@ -176,6 +176,7 @@ class CoursePage:
         return self.board.current or self.board.names[0]
 
     def _with_language(self, made: Callable[[str], str]) -> Callable[[str], str]:
+        """The function, in the language of this session: the server runs in another thread."""
         spoken = language.current()
 
         def make(name: str) -> str:

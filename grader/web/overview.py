@@ -71,6 +71,7 @@ class Shown:
         return sorted(name for name in self.session.asked | grading if name in self.board.names)
 
     def _state(self) -> dict[str, Any]:
+        """The state of the course as the page's script reads it."""
         board, progress, grading = self.board, self.board.progress, self.board.grading
         needs = {lab.name: _needs(lab) for lab in labs.labs()} if self.has_torch else {}
         self._progress = progress

@@ -155,13 +155,14 @@ def _definition(source: str, name: str) -> tuple[int, int, int]:
 
 
 def _to_write(source: str) -> tuple[int, int, int]:
-    """The first line that waits for the learner's code, as `_definition` names lines."""
+    """The first unwritten function's lines, as `_definition` returns them."""
     lines = enumerate(source.splitlines(), 1)
     number = next((number for number, text in lines if text.strip() == "raise NotImplementedError"), 0)
     return number, number, number or -1
 
 
 def _calm_line(calm: str, source: str) -> int:
+    """The line of the syntax error that keeps a file from being graded; 0 if there is none."""
     if not calm:
         return 0
     try:
