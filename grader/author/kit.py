@@ -133,6 +133,7 @@ def learners_makefile(makefile: str) -> str:
 
 
 def _is_learners(line: str) -> bool:
+    """True for a line of the Makefile about a target that learners have."""
     target = TARGET.match(line)
     return target is None or target[1] in TARGETS
 

@@ -229,7 +229,9 @@ class SubmittedNotebooks(NotebookExporter):
     """
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> tuple[NotebookNode, Any]:
-        """The notebook after the preprocessors, as text."""
+        """The notebook in a file, rebuilt if nbgrader can't read it, after the exporter's preprocessors; and the
+        resources.
+        """
         with warnings.catch_warnings():
             for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to fix
                 warnings.simplefilter("ignore", odd)

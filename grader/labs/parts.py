@@ -136,6 +136,7 @@ def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
 
 
 def _named(module: types.ModuleType, need: Need, file: str) -> dict[str, Any]:
+    """The objects of a module that a lab needs, by name. Raises Stop if one is missing."""
     missing = [name for name in need.names if not hasattr(module, name)]
     if missing:
         sentence = _("{file} must define `{name}`, and it does not. Type: {command}")

@@ -139,6 +139,7 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
 
 
 def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
+    """Everything in a roster's entry but the name."""
     return entry.logins, entry.canvas_id, entry.section, entry.since, entry.excused
 
 

@@ -239,7 +239,9 @@ class AskedHere(Asked):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
+        """The answers of a misconception, by running it; see `Asked`. A check runs from its first call on, since a
+        module's state depends on the earlier ones.
+        """
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
@@ -260,7 +262,7 @@ class AskedHere(Asked):
         return known
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """See `Asked`."""
+        """Two misconceptions of different names in one file; see `Asked`."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})

@@ -147,6 +147,7 @@ def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]]
 
 
 def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup]:
+    """A piece of the stream's line, `part` of its full width."""
     width = 3 + PIPE * part
     return [svg.box(x - width / 2, y, width, length, f' style="fill:{svg.colour(0)}" fill-opacity=".55"')]
 

@@ -89,7 +89,7 @@ class Built:
 
 
 def sentence() -> str:
-    """The first picture."""
+    """The words that a picture is about until the learner types others."""
     return _("the cat left the mat because it was cold")
 
 
