@@ -131,7 +131,7 @@ def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
     """The failure of a call that did less measurable work than any right way takes."""
     sentence = _(
         "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
-        "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
+        "Compute with torch's ordinary functions (or NumPy's, if the step asks for these)."
     )
     return CheckFailed(sentence.format(measured=measured, least=round(least)), called=called)
 
@@ -174,7 +174,7 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
 def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
     """Hints for code that runs in a notebook, or with other steps, and not in this file alone."""
     if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
-        yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
+        yield _("Lines that start with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
         if own := OF_THE_NOTEBOOK.match(message):
             yield _("`{name}` only exists in a notebook: move what needs it to another cell.", name=own[1])
@@ -188,7 +188,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
                 "and NumPy."
             )
         elif of_the_course[1] in {folder.name for folder in step_folders()}:
-            sentence = _("This step builds on {step}, which was not handed in: put it beside this one.")
+            sentence = _("This step builds on {step}, which was not handed in: put it next to this one.")
             yield sentence.format(step=of_the_course[1])
 
 

@@ -243,7 +243,7 @@ def inputs_were_views() -> str:
     """The sentence about a call that fails only on views."""
     return _(
         "The inputs are views here, transposed and sliced, which do not lie in memory in one piece; on copies that do "
-        "the same call is right. `view` needs memory in one piece, and `reshape` copies where it has to."
+        "the same call is right. `view` needs memory in one piece, and `reshape` copies if it has to."
     )
 
 

@@ -146,7 +146,7 @@ def answer(step: course.Step) -> str:
 
 def setup(steps: str = "") -> str:
     """The cell that finds the kit, in the language in use; `steps` are those that `check()` grades in this notebook."""
-    missing = _("The kit was not found beside this notebook. Unpack kit.zip here, and run this cell again.")
+    missing = _("The kit was not found next to this notebook. Unpack kit.zip here, and run this cell again.")
     own = f'os.environ["KIT_STEPS"] = "{steps}"\n' if steps else ""
     return SETUP.format(language=current(), missing=missing, own=own).strip()
 
@@ -164,7 +164,7 @@ def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
                 "can be used."
             ),
             _(
-                "The next cell looks for the kit: a folder `attention-from-scratch` beside this notebook or above it, "
+                "The next cell looks for the kit: a folder `attention-from-scratch` next to this notebook or above it, "
                 "or the one that the variable KIT_HOME names. On Colab, upload `kit.zip` and run this first:"
             ),
             "```\n!unzip -q kit.zip && pip install -q msgspec safetensors tiktoken pytest rich jinja2\n```",

@@ -66,7 +66,7 @@ def read(folder: Path) -> GradedClass:
     except (OSError, msgspec.DecodeError, RecursionError):
         raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
     if not any(entry.report for entry in entries):
-        raise NoResults(_("Nobody was graded in {folder}.").format(folder=folder))
+        raise NoResults(_("No student was graded in {folder}.").format(folder=folder))
     return GradedClass(folder, plan, entries)
 
 

@@ -280,7 +280,7 @@ class Given:
             count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)
             if count:
                 del handed_in.unread[shown], handed_in.files[shown]
-                sentence = _("everybody was given it: it is the same in {count} of {total} folders")
+                sentence = _("all students were given it: it is the same in {count} of {total} folders")
                 handed_in.given[shown] = sentence.format(count=count, total=self.total)
 
 
@@ -328,7 +328,7 @@ def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Colle
                 handed_in.files[f"{shown}/"] = _("another assignment")
             elif kit and name in OF_A_KIT:
                 handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
-                    "part of what everybody was given"
+                    "part of what all students were given"
                 )
             else:
                 reason = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")

@@ -22,7 +22,10 @@ CHECK = "term"
 def file_option(parser: Parser) -> None:
     """Adds the option --assignments."""
     parser.option(
-        "--assignments", Path, metavar="FILE", help=_("The assignments of a term; assignments.toml where there is one.")
+        "--assignments",
+        Path,
+        metavar="FILE",
+        help=_("The assignments of a term; by default assignments.toml, if there is one."),
     )
 
 
@@ -32,7 +35,7 @@ def roster_option(parser: Parser) -> None:
         "--roster",
         Path,
         metavar="FILE",
-        help=_("Who is in the course: a table, or what a platform exports; roster.csv where there is one."),
+        help=_("The roster: a table, or what a platform exports; by default roster.csv, if there is one."),
     )
 
 

@@ -52,7 +52,7 @@ def _of_the_roster(done: Done) -> Iterator[str]:
 
 def _of_tables(done: Done) -> Iterator[str]:
     if done.unknown:
-        sentence = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
+        sentence = _("Named in assignments.toml or the tables next to it, but not in the class: {names}.")
         yield sentence.format(names=", ".join(done.unknown))
     if done.alike:
         sentence = _("Names that look alike: {names}. In a table, the login or address says who is meant.")
@@ -67,7 +67,7 @@ def _of_tables(done: Done) -> Iterator[str]:
         )
         yield sentence.format(names=_few(unsure))
     if waiting := [standing.student for standing in done.standings if standing.waiting]:
-        yield _("A second look was asked for, and nobody has answered: {names}.", names=_few(waiting))
+        yield _("A second look was asked for, and is not answered yet: {names}.", names=_few(waiting))
 
 
 def _of_files(done: Done, out: Path) -> Iterator[str]:

@@ -26,7 +26,7 @@ def _common_options(parser: Parser) -> None:
         "--model",
         one_of("mine", "kit"),
         metavar="mine|kit",
-        help=_("Whose code: by default yours where it is written, else the kit's."),
+        help=_("The code to run: by default yours if it is written, else the kit's."),
     )
     common.submission_option(parser)
     common.language_option(parser)

@@ -114,7 +114,9 @@ def _items(args: Namespace) -> None:
     common.write(graded.folder / "items.html", page, f"items {folder}")
     common.write(graded.folder / "items.csv", items.items_csv(analysis).encode("utf-8-sig"), f"items {folder}")
     silent = [item for item in analysis if item.nobody_fails]
-    sentence = _("{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}")
+    sentence = _(
+        "{count} checks, {silent} of them failed by no student; {clusters} wrong answers without a name: {file}"
+    )
     print(
         sentence.format(
             count=len(analysis), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html"

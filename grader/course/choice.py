@@ -110,7 +110,7 @@ def _in_range(part: str, names: list[str]) -> list[str]:
         return [_match(part, names)]
     start, end = names.index(_match(first, names)), names.index(_match(last, names))
     if start > end:
-        sentence = _("{wanted} ends before it begins.").format(wanted=part)
+        sentence = _("{wanted} ends before it starts.").format(wanted=part)
         raise Unknown(sentence, "--step", f"{last}-{first}")
     return names[start : end + 1]
 

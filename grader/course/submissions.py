@@ -379,7 +379,7 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
         raise Unusable(
             _(
                 "{file} has no answer cell for {step}: it was deleted, is no longer a code cell, or has lost "
-                "its metadata. Begin a code cell with the line: # {step}"
+                "its metadata. Start a code cell with the line: # {step}"
             ).format(file=shown, step=step)
         )
     different = set(sources)

@@ -37,7 +37,7 @@ def note_left(submission: Submission, path: Path, shown: str, reason: str = "") 
     elif name in NOT_ANSWERS or name.startswith(OF_MACOS):
         submission.files[shown] = _("made by a program")
     elif name in BESIDE or name in OF_THE_KIT:
-        submission.files[shown] = _("part of what everybody was given")
+        submission.files[shown] = _("part of what all students were given")
     elif path.is_dir() and not path.is_symlink():
         if files.holds_any(path):
             hidden = _("it is hidden") if name.startswith(".") else ""

@@ -148,7 +148,7 @@ def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
         (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
         (any(one.moodle_id for one in standings), "moodle.csv", _(
             "Moodle: the assignment, View all submissions, Upload grading worksheet; with “Allow updating records” "
-            "ticked where there are grades already")),
+            "ticked if there are grades already")),
         (any("@" in one.login for one in standings), "class.csv", _(
             "Gradescope and others: no import of scores from a file; Gradescope takes them from its own autograder")),
         (False, "marks.csv", _("for your own records, and for a gradebook that takes any table")),

@@ -52,9 +52,9 @@ class Item:
         if self.begun < ENOUGH:
             return []
         if self.passed == self.begun:
-            return [_("Nobody fails it.")]
+            return [_("No student fails it.")]
         if self.passed == 0:
-            return [_("Nobody passes it.")]
+            return [_("No student passes it.")]
         if self.discrimination is not None and self.discrimination < 0:
             return [_("Stronger students fail it more often: is it fair?")]
         if self.discrimination is not None and self.discrimination < LOW:

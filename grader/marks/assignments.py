@@ -205,7 +205,7 @@ class _Reader:
         self.local = self.zone(data)
         tables = self.tables(data.get("assignments", {}), "assignments")
         if not tables:
-            raise self.bad("", _("it has no assignment; the first one begins with [assignments.NAME]"))
+            raise self.bad("", _("it has no assignment; the first one starts with [assignments.NAME]"))
         assignments = {name: self.assignment(name, table) for name, table in tables.items()}
         extras = [
             *self.extras(data, "extensions", OF_AN_EXTENSION, assignments),

@@ -268,8 +268,8 @@ def sentences(mark: AssignmentMark) -> list[str]:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
         text = _(
-            "Handed in {length} late. Each day that has begun counts, here {days}: {percent} % of the points are taken "
-            "off, {earned} become {points}."
+            "Handed in {length} late. Each day that has started counts, here {days}: {percent} % of the points are "
+            "taken off, {earned} become {points}."
         )
         lines.append(
             text.format(
@@ -315,7 +315,7 @@ def lateness(mark: AssignmentMark | None) -> str:
     if not mark.late_days or until is None or handed_in is None:
         return ""
     free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
-    sentence = _("{earned} − {percent} %: {length} late, days begun: {days}{free}")
+    sentence = _("{earned} − {percent} %: {length} late, days started: {days}{free}")
     return sentence.format(
         earned=shown(mark.earned),
         percent=f"{100 * mark.late:g}",

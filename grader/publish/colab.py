@@ -88,14 +88,14 @@ def _released() -> list[str]:
 
 def _introduction(track: str) -> str:
     needed = _(
-        "Steps may use earlier ones: where you have them as files, put them into `attention-from-scratch/exercises/`."
+        "Steps may use earlier ones: if you have them as files, put them into `attention-from-scratch/exercises/`."
     )
     return "\n\n".join(
         [
             "# " + _("Attention from scratch") + f" · {track}",
             _(
-                "The next cell installs the kit and makes a folder for it; where it can't download the wheel of the "
-                "release, upload that beside this notebook first. Then write your code in the cells that say "
+                "The next cell installs the kit and makes a folder for it; if it can't download the wheel of the "
+                "release, upload that next to this notebook first. Then write your code in the cells that say "
                 "`NotImplementedError`, run them, and run the cell below each: it says what is right, what is "
                 "wrong, and why."
             ),
