@@ -120,16 +120,16 @@ def engine_files() -> list[str]:
 
 def learners_makefile(makefile: str) -> str:
     """The Makefile with the targets that a learner needs, and the settings before the first of them."""
-    kept = ["# `make grade` does all the set-up."]
+    kept_paragraphs = ["# `make grade` does all the set-up."]
     for number, paragraph in enumerate(makefile.strip().split("\n\n")):
         target = TARGET.search(re.sub(r"^\..*", "", paragraph, flags=re.MULTILINE)) or TARGET.match(paragraph)
         if target is None:
-            kept.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
+            kept_paragraphs.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
         elif "##>" in paragraph:  # the commands, one a line
-            kept.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
+            kept_paragraphs.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
         elif target[1] in TARGETS:
-            kept.append(paragraph)
-    return "\n\n".join(kept).replace("\n\n", "\n", 1) + "\n"
+            kept_paragraphs.append(paragraph)
+    return "\n\n".join(kept_paragraphs).replace("\n\n", "\n", 1) + "\n"
 
 
 def _is_learners(line: str) -> bool:

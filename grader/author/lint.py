@@ -213,8 +213,8 @@ def _in_documents(folder: Path) -> Iterator[str]:
     """Entries that can't be read, and those without a translation."""
     try:
         english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
-        told = mistakes.texts(folder, english)
-        untold = [entry for name, entry in english.entries.items() if name in told and (entry.text or entry.nudge)]
+        texts = mistakes.texts(folder, english)
+        untold = [entry for name, entry in english.entries.items() if name in texts and (entry.text or entry.nudge)]
         pairs = list(mistakes.translations(folder))
     except mistakes.Unreadable as problem:
         yield problem.said(_)

@@ -58,17 +58,17 @@ def record_all(
     checks.
     """
     chosen = recordable(steps)
-    kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
-    new = [step for step in chosen if not kept[step.name].is_file()]  # in order: the first ones are used first
+    tapes = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
+    new = [step for step in chosen if not tapes[step.name].is_file()]  # in order: the first ones are used first
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
         for step in chosen:
             if step not in new:
-                _write(folder, step, kept[step.name].read_bytes(), on_step)
+                _write(folder, step, tapes[step.name].read_bytes(), on_step)
         for made in as_completed(recorded):
             step, tape = recorded[made], made.result()
-            _keep(kept[step.name], step.name, tape)
+            _keep(tapes[step.name], step.name, tape)
             _write(folder, step, tape, on_step)
 
 
@@ -220,9 +220,9 @@ class _Recorder:
                 forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
             if uses_it and forms[ALONE].prints == forms[USUAL].prints:
                 del forms[ALONE]
-            kept = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
-            if kept:
-                failed[wrong.name] = kept
+            failures = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
+            if failures:
+                failed[wrong.name] = failures
             elif name not in wrong.refused_by:
                 self._passed.add(passed)
         return failed

@@ -49,9 +49,9 @@ class Limited:
     def start(self) -> None:
         """Starts the process without waiting for its imports."""
         if self._process is None:
-            given = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
+            arguments = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START, *given],
+                [sys.executable, "-P", "-c", START, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the caller, which ends it
@@ -62,9 +62,9 @@ class Limited:
         with self._turn:
             self.start()
             assert self._process is not None and self._process.stdin and self._process.stdout
-            asked = function.__module__, function.__qualname__, arguments, language.current()
+            request = function.__module__, function.__qualname__, arguments, language.current()
             try:
-                _send(self._process.stdin, asked)
+                _send(self._process.stdin, request)
                 answer = _received(self._process.stdout, LATEST)
             except BaseException:  # Ctrl-C too: what comes later would be taken for the answer to the next call
                 self._end()

@@ -195,10 +195,10 @@ def _never_ends(loop: ast.While) -> bool:
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     if any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in inside):
         return False
-    asked = _names([loop.test])
+    names = _names([loop.test])
     stored = {name for node in inside if isinstance(getattr(node, "ctx", None), ast.Store) for name in _names([node])}
     handed_on = {name for node in inside if isinstance(node, ast.Call) for name in _names([node])}
-    return bool(asked) and asked.isdisjoint(stored | (handed_on - _sized(loop.test)))
+    return bool(names) and names.isdisjoint(stored | (handed_on - _sized(loop.test)))
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:

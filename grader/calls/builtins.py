@@ -142,8 +142,8 @@ def _watched() -> dict[str, Any]:
         for op, name, its_own in ops:
             if its_own.isdisjoint(families):
                 continue
-            made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, made, place))
+            kernel = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
+            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, kernel, place))
             noted[op] = name
     look_for(FAMILIES)
     _watch_kernels(noted)

@@ -256,7 +256,9 @@ def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
 def _payload(tensors: dict[str, Tensor]) -> bytes:
     if not tensors:
         return b""
-    kept = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}  # alive while their memory is read
+    contiguous = {
+        key: tensor.detach().contiguous() for key, tensor in tensors.items()
+    }  # alive while their memory is read
     described = {
         key: safetensors.TensorSpec(
             dtype=_SAFETENSORS_NAMES[tensor.dtype],
@@ -264,7 +266,7 @@ def _payload(tensors: dict[str, Tensor]) -> bytes:
             data_ptr=tensor.data_ptr(),
             data_len=tensor.numel() * tensor.element_size(),
         )
-        for key, tensor in kept.items()
+        for key, tensor in contiguous.items()
     }
     return bytes(safetensors.serialize(described))
 

@@ -102,7 +102,7 @@ def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise
     # Not every op takes a number there, as `pow` does not: torch's own code made a tensor of it.
     places = _tensor_places(op)
-    return op(*(_as_tensor(each) if place in places else each for place, each in enumerate(args)), **kwargs)
+    return op(*(_as_tensor(each) if index in places else each for index, each in enumerate(args)), **kwargs)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -314,8 +314,8 @@ class SavedForBackward(EveryOp):
         left = self._made.keys() - self._seen.keys() - self._ours - returned
         if any(not self._made[place][0].expired() for place in left):
             gc.collect()
-        kept = [self._made[place] for place in left]
-        self.measured += sum(elements for storage, elements in kept if not storage.expired())
+        storages = [self._made[place] for place in left]
+        self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results, except those of its arguments, which were made before."""

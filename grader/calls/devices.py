@@ -81,8 +81,8 @@ def prepare(name: str) -> None:
 def is_in_use() -> bool:
     """Whether this process has initialised an accelerator, so that forking it is unsound."""
     name = accelerator()
-    asked = getattr(torch.get_device_module(name), "is_initialized", None) if name else None
-    return bool(asked()) if asked is not None else bool(name)
+    is_initialized = getattr(torch.get_device_module(name), "is_initialized", None) if name else None
+    return bool(is_initialized()) if is_initialized is not None else bool(name)
 
 
 def seed(number: int) -> None:

@@ -102,8 +102,8 @@ class Ordinary(nullcontext[None]):
     @staticmethod
     def suits(options: Options) -> bool:
         """True if no option is set."""
-        asked = options.measures or options.functions or options.no_grad or options.made_on_meta
-        return not asked and options.device != "meta" and "triton" not in sys.modules
+        any_option = options.measures or options.functions or options.no_grad or options.made_on_meta
+        return not any_option and options.device != "meta" and "triton" not in sys.modules
 
     def note(self, outcome: Outcome, result: Any) -> None:
         """Notes nothing."""

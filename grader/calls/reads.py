@@ -221,9 +221,9 @@ class Watched(FunctionNames):
             return self._compared(func, args, kwargs)
         if func is Tensor.to and not any(_is_cpu(value) for value in (*args[1:], *kwargs.values())):
             self.names.add("to")
-            made = func(*args, **kwargs)
-            self._made[id(made)] = "to"
-            return made
+            result = func(*args, **kwargs)
+            self._made[id(result)] = "to"
+            return result
         if not tensor.is_meta:
             copied = func(*args, **kwargs)
             Reads.note("copy", tensor, tensor.detach().clone())

@@ -329,8 +329,8 @@ def fitting(implementation: Implementation, values: dict[str, Tensor], name: str
     bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
-    given = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
-    module.load_parameters(own | given, evaluating=True)
+    own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
+    module.load_parameters(own | own_values, evaluating=True)
     return module
 
 

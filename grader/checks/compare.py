@@ -220,10 +220,10 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     count = int(apart.sum())
     if count == 0:
         return
-    told = apart & ~(got.isnan() & expected.isnan())
-    if not bool(told.any()):
+    wrong = apart & ~(got.isnan() & expected.isnan())
+    if not bool(wrong.any()):
         raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
-    place = tuple(int(index) for index in told.nonzero()[0])
+    place = tuple(int(index) for index in wrong.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
     wanted, shown = show_apart(expected[place], got[place])
     lines = [

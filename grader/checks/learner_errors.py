@@ -95,10 +95,10 @@ def _why_missing(raised: Raised, device: str) -> list[str]:
         return []
     line = raised.left_out
     error = f"{line.type}: {line.message}" if line.message else line.type
-    told = _("Line {line} of {file}, `{source}`, failed: {error}").format(
+    sentence = _("Line {line} of {file}, `{source}`, failed: {error}").format(
         line=line.line, file=line.file, source=line.source, error=error
     )
-    return [told, *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
+    return [sentence, *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
 
 
 def left_out(line: LeftOut) -> str:
@@ -112,8 +112,8 @@ def left_out(line: LeftOut) -> str:
     if not line.line:
         return _("{file}: {error} was raised, and the rest was not run.", file=line.file, error=error)
     sentence = _("Line {line} of {file}, `{source}`, raised {error}: it was left out, the rest was graded.")
-    told = sentence.format(line=line.line, file=line.file, source=line.source, error=error)
-    return " ".join([told, *_causes_in_the_sandbox(line.type, line.message)])
+    text = sentence.format(line=line.line, file=line.file, source=line.source, error=error)
+    return " ".join([text, *_causes_in_the_sandbox(line.type, line.message)])
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:

@@ -360,8 +360,8 @@ def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
     for call in every:
         if call is last:
             break
-        made = call.handle is None and call.new_handle in wanted
-        if made or (call.handle in wanted and call.name not in SILENT):
+        is_maker = call.handle is None and call.new_handle in wanted
+        if is_maker or (call.handle in wanted and call.name not in SILENT):
             yield call
     yield last
 

@@ -170,10 +170,10 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
     elif dtype == torch.float64:
         text = repr(value)
     else:
-        kept = (f"{value:.{digits}g}" for digits in range(1, 10))
+        texts = (f"{value:.{digits}g}" for digits in range(1, 10))
         exact = torch.tensor(value, dtype=dtype)
         text = next(
-            (decimal for decimal in kept if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
+            (decimal for decimal in texts if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
         )
     return text if any(letter in text for letter in ".en") else text + ".0"
 
@@ -186,8 +186,8 @@ def constants(text: str) -> list[str]:
 
 def quiet(text: str) -> str:
     """Untrusted text, escaped so that a docstring can hold it."""
-    kept = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
-    return kept.replace("\\", "/").replace('"""', "'''")
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return printable.replace("\\", "/").replace('"""', "'''")
 
 
 def paths_of(result: str, wanted: Any) -> Iterator[str]:

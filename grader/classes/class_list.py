@@ -108,8 +108,8 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
         shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
-            one = handed_in[0]
-            shared = replace(one, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
+            first = handed_in[0]
+            shared = replace(first, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
         elif not handed_in:
             continue
         everybody[name] = _enrolled(shared, entry)
@@ -215,8 +215,8 @@ def _require_level(submissions: Path, assignment: str) -> None:
 def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
     with suppress(ValueError):
         right = right.relative_to(Path.cwd())
-    told = sentence.format(folder=typed(submissions), right=typed(right))
-    return Impossible(_("{problem} Type: {command}", problem=told, command=f"python -m grader class {typed(right)}"))
+    text = sentence.format(folder=typed(submissions), right=typed(right))
+    return Impossible(_("{problem} Type: {command}", problem=text, command=f"python -m grader class {typed(right)}"))
 
 
 def _named_in_flat(submissions: Path) -> bool:

@@ -80,8 +80,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 submissions=typed(request.submissions),
             )
         ) from None
-    kept = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
-    return Done(standings, kept, left_out(request.submissions), ledger.changes,
+    unchanged = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
+    return Done(standings, unchanged, left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings), list(ledger.marking.not_applied),
                 [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
 

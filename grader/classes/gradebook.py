@@ -213,8 +213,8 @@ def quieten() -> None:
     """
     from sqlalchemy.exc import SAWarning
 
-    told = r"Object of type <Submitted(Assignment|Notebook)> not in session"
-    warnings.filterwarnings("ignore", told, SAWarning, module=r"nbgrader\.api")
+    warning = r"Object of type <Submitted(Assignment|Notebook)> not in session"
+    warnings.filterwarnings("ignore", warning, SAWarning, module=r"nbgrader\.api")
 
 
 @contextmanager

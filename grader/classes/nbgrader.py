@@ -150,12 +150,12 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        told = marks.stamp(root / self._folder(about))
+        handed_in = marks.stamp(root / self._folder(about))
         work = ledger.digests(self._converter.attention_desk.submission)
         try:
-            stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
+            stamp, unclear = moments.moment(handed_in, marking.term.local) if handed_in else None, ""
         except moments.NoMoment:
-            stamp, unclear = None, told
+            stamp, unclear = None, handed_in
         with Gradebook(about["db_url"]) as book:
             everybody = {each.id: [each.email or ""] for each in book.students}
         own = marking.for_class(Roll({student: (), **everybody}))
@@ -312,8 +312,8 @@ def _rebuilt(path: Path, about: Any) -> NotebookNode:
     with suppress(Unusable), one_budget():  # the report says so
         cells = _put_together(known, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
-    made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
-    return NotebookNode(made)
+    rebuilt = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
+    return NotebookNode(rebuilt)
 
 
 def _put_together(

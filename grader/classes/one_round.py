@@ -184,10 +184,10 @@ class Round:
     def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they are: this run is about others."""
         reason = _("not graded yet: that run was about others")
-        kept = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
-        self.files_of[student.name] = kept.files or student.submission.files
-        self.found[student.file] = standing(kept)
-        self.on_student(kept, True)
+        result = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
+        self.files_of[student.name] = result.files or student.submission.files
+        self.found[student.file] = standing(result)
+        self.on_student(result, True)
 
     def _best(self, attempts: Attempts) -> None:
         """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
@@ -226,9 +226,9 @@ class Round:
 
     def _changed(self, graded: Graded, kept: bool) -> str:
         """The changes that this run made for a student; empty if there are none."""
-        made = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
-        if made:
-            return f"{shown(made.before)} → {shown(made.after)}"
+        change = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
+        if change:
+            return f"{shown(change.before)} → {shown(change.after)}"
         return "" if kept or graded.file in self.known else _("new")
 
     def _lacks(self, graded: Graded) -> bool:
@@ -303,16 +303,16 @@ def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
-    made = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
+    also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
         if report != graded.report or not page:
             page = pages.html(report, every_picture=False, of_class=True)
-        made[PAGES] = page.encode()
+        also_written[PAGES] = page.encode()
     if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
-        made[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
+        also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):
-        if kind in made:
-            files.write(path(out, kind, graded.file), made[kind])
+        if kind in also_written:
+            files.write(path(out, kind, graded.file), also_written[kind])
         else:  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
     sealed = msgspec.structs.replace(graded, digest=_digest(graded))

@@ -188,7 +188,7 @@ class _Graders:
             unused = self._retired([source for source in self._sources if not source.alive])
         _close(unused)
         with self._lock:
-            fitting = [kept for kept in self._idle if kept[0] == limits]
+            fitting = [is_alive for is_alive in self._idle if is_alive[0] == limits]
             if fitting:
                 self._idle.remove(fitting[-1])
             grader = fitting[-1][1] if fitting else self._new(limits)
@@ -198,10 +198,10 @@ class _Graders:
             self._done(grader)
             raise
         with self._lock:
-            kept = self._source_of[grader] in self._sources
-            if kept:
+            is_alive = self._source_of[grader] in self._sources
+            if is_alive:
                 self._idle.append((limits, grader))
-        if not kept:
+        if not is_alive:
             self._done(grader)
 
     def _new(self, limits: Limits) -> Grader:

@@ -89,18 +89,18 @@ def build(
     steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
     name = marking.assignment.name if marking else assignment
     if per_step:
-        made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
+        notebooks = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
-        made = {f"{name}.ipynb": notebook(steps, marking)}
-    written = _replaced(folder / "source" / name, made)
+        notebooks = {f"{name}.ipynb": notebook(steps, marking)}
+    written = _replaced(folder / "source" / name, notebooks)
     configuration = folder / "nbgrader_config.py"
-    kept = configuration.exists()
-    if not kept:
+    was_configured = configuration.exists()
+    if not was_configured:
         text = CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released(written, kept)
+    return Released(written, was_configured)
 
 
 def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
@@ -131,10 +131,10 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
 
 
 def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
-    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": digest(made)}
-    nbformat.validate(made)
-    return NotebookNode(made)
+    book = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    book.metadata["attention"] = {"digest": digest(book)}
+    nbformat.validate(book)
+    return NotebookNode(book)
 
 
 def answer(step: course.Step) -> str:
@@ -264,8 +264,8 @@ def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
 
     Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
     """
-    made = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
-    return _replaced(folder / "source" / LABS, made)
+    notebooks = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
+    return _replaced(folder / "source" / LABS, notebooks)
 
 
 def lab_notebook(folder: Path) -> NotebookNode:

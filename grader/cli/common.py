@@ -102,9 +102,9 @@ def speak(stream: object, encoding: str | None = None) -> None:
 def spoken(words: Sequence[str]) -> str:
     """The language of messages outside a command, also if the command line is invalid: that of --lang, else the
     system's."""
-    asked = [after for word, after in itertools.pairwise(words) if word == "--lang"]
-    asked += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
-    for wanted in (*asked, None):
+    languages = [after for word, after in itertools.pairwise(words) if word == "--lang"]
+    languages += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
+    for wanted in (*languages, None):
         with contextlib.suppress(language.UnknownLanguage):
             return language.choose(wanted)
     return "en"

@@ -126,8 +126,8 @@ def _language(command: Subcommand, typed: str, asked: str | None) -> str:
         if command.in_any_language:
             return "en"
         sentence = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
-        known = ", ".join(language.LANGUAGES)
-        raise BadInput(sentence.format(name=unknown, known=known, command=f"{command.name}{typed}")) from None
+        languages = ", ".join(language.LANGUAGES)
+        raise BadInput(sentence.format(name=unknown, known=languages, command=f"{command.name}{typed}")) from None
 
 
 def parser_of(command: Subcommand) -> Parser:

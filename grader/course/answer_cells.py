@@ -132,12 +132,12 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
             marked.setdefault(step, [])
         else:
             others[number] = source
-    given = {step: _written(by_step.get(step, []), marked.get(step, [])) for step in by_step | marked}
-    missing = [step for step, sources in given.items() if _are_stubs(sources)]
+    found = {step: _written(by_step.get(step, []), marked.get(step, [])) for step in by_step | marked}
+    missing = [step for step, sources in found.items() if _are_stubs(sources)]
     elsewhere = _defining(missing, list(others.values())) if missing else {}
     used = {source for sources in elsewhere.values() for source in sources}
     rest = {number: source for number, source in others.items() if source not in used}
-    return given | {step: sources for step, sources in elsewhere.items() if sources}, rest
+    return found | {step: sources for step, sources in elsewhere.items() if sources}, rest
 
 
 def _written(answered: list[str], marked: list[str]) -> list[str]:

@@ -29,9 +29,9 @@ def step_meant(stem: str, steps: Iterable[str]) -> str | None:
     return max(matches, key=len) if matches else None
 
 
-def _only_added(name: str, place: int, step: str) -> bool:
-    before = name[:place]
-    return (not before or not before[-1].isalnum()) and ADDED.fullmatch(name, place + len(step)) is not None
+def _only_added(name: str, index: int, step: str) -> bool:
+    before = name[:index]
+    return (not before or not before[-1].isalnum()) and ADDED.fullmatch(name, index + len(step)) is not None
 
 
 def by_step(names: Iterable[str], steps: Iterable[str]) -> dict[str, list[str]]:

@@ -81,10 +81,10 @@ def files_within(submission: Submission, steps: Collection[str]) -> dict[str, st
 def cut(submission: Submission) -> None:
     """Keeps the list of files that were not read at a length that a page can hold, those first that may be an answer.
     It may be cut again when it grew."""
-    kept = sorted((file for file in submission.unread if file != "…"), key=lambda file: not _may_be_answer(file))
-    submission.beyond += len(kept[MAX_UNREAD:])
+    files = sorted((file for file in submission.unread if file != "…"), key=lambda file: not _may_be_answer(file))
+    submission.beyond += len(files[MAX_UNREAD:])
     more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
-    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
+    submission.unread = {file: submission.unread[file] for file in files[:MAX_UNREAD]} | more
 
 
 def _may_be_answer(file: str) -> bool:

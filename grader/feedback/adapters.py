@@ -36,8 +36,8 @@ def converted(file: Path, to: str) -> str:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
     if to != "prairielearn" and (reason := why_open(report)):
         raise OnlyAZero(reason)
-    made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
-    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
+    results = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
+    return msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n"
 
 
 def otter(report: Report) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _sections(standings: Sequence[Standing]) -> list[str]:
 
 def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
     """The filters of the table of students: the CSS class of their rows, a word for it, and the number of rows."""
-    sections = [(f"section-{place}", name) for place, name in enumerate(_sections(standings))]
+    sections = [(f"section-{index}", name) for index, name in enumerate(_sections(standings))]
     named = [("open", _("open")), ("late", _("late")), ("changed", _("changed in this run")), *sections]
     every = [kind for one in standings for kind in _kinds(one, standings)]
     return [(kind, word, every.count(kind)) for kind, word in named if every.count(kind)]
@@ -184,13 +184,13 @@ def _most_common(mistakes: Iterable[CommonMistake]) -> list[CommonMistake]:
 
 def columns(graded: Sequence[Standing]) -> list[Column]:
     """The steps of the class."""
-    made = []
+    found = []
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(names for step in steps for names in step.diagnoses)
         most = max(problems.values(), default=0)
         common = [_either(wordings_of(steps[0].name, names)) for names in sorted(problems) if problems[names] == most]
         possible = sum(step.max_score for step in steps if step.score is not None)
-        made.append(
+        found.append(
             Column(
                 step=steps[0],
                 passed=sum(step.status == "pass" for step in steps),
@@ -204,7 +204,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
                 else "",
             )
         )
-    return made
+    return found
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:

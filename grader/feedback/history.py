@@ -57,10 +57,10 @@ def _tries(graded: Graded | None) -> Sequence[str]:
     if not graded or len(graded.tries) < 2:
         return ()
     lines = []
-    for place, tried in enumerate(graded.tries, 1):
-        counts = _(", it counts") if place == graded.attempt + 1 else ""
+    for index, tried in enumerate(graded.tries, 1):
+        counts = _(", it counts") if index == graded.attempt + 1 else ""
         when = f" ({_moment(tried.handed_in)})" if tried.handed_in else ""
-        lines.append(_("Attempt {number}: {points}", number=place, points=number(tried.points)) + counts + when)
+        lines.append(_("Attempt {number}: {points}", number=index, points=number(tried.points)) + counts + when)
     return lines
 
 

@@ -99,12 +99,12 @@ def clusters(entries: Iterable[Graded]) -> list[Cluster]:
     for entry in entries:
         for step in entry.report.steps if entry.report else ():
             unknown = unrecognised(step)
-            told = leading(unknown)
-            if told is None:
+            failing = leading(unknown)
+            if failing is None:
                 continue
             key = tuple((check.name, _answer(check)) for check in unknown)
             names = tuple(check.name for check in unknown)
-            groups.setdefault((step.name, key), Cluster(step.name, names, told)).students.append(entry.student)
+            groups.setdefault((step.name, key), Cluster(step.name, names, failing)).students.append(entry.student)
     return sorted(groups.values(), key=lambda cluster: (-len(cluster.students), cluster.step, cluster.checks))
 
 

@@ -118,9 +118,9 @@ def _cannot() -> list[str]:
     ]
 
 
-def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources) -> PairView:
+def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources) -> PairView:
     second = (known if pair.known else students).get(pair.second, {})
-    steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if place < WITH_SOURCES else []
+    steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [
         Side(step, pair.steps[step], [
             (name, _marked(sources.get(step, ""), lines))
@@ -137,7 +137,7 @@ def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources)
     )
     text = sentence.format(percent=percent(pair.share), first=pair.first, second=pair.second)
     step = max(pair.steps, key=lambda step: pair.steps[step], default="")
-    return PairView(pair, text, step, sides, open=place == 0)
+    return PairView(pair, text, step, sides, open=index == 0)
 
 
 def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:

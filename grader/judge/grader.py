@@ -329,8 +329,8 @@ def _notes(submission: Submission, wanted: list[str], graded: list[StepGraded]) 
     taken = [sentence for step, sentence in submission.taken.items() if step in wanted]
     sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
     more = len(sentences) - MAX_NOTES
-    told = [*taken, *sentences[:MAX_NOTES]]
-    return [*told, _("{count} more lines were left out.", count=more)] if more > 0 else told
+    notes = [*taken, *sentences[:MAX_NOTES]]
+    return [*notes, _("{count} more lines were left out.", count=more)] if more > 0 else notes
 
 
 def _both(one: Finished, other: Finished) -> Finished:

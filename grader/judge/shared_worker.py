@@ -53,8 +53,8 @@ def is_ordinary(source: str) -> tuple[bool, set[str]]:
         parts = [part.split()[0] for part in imported.split(",") if part.strip()]
         modules.update([module] if module else parts)
         names += [f".{part}" for part in parts] if module else []
-    known = all(module in ORDINARY or STEP.match(module) for module in modules)
-    return known and not any(map(FAR_REACHING.search, names)), modules
+    imports_are_ordinary = all(module in ORDINARY or STEP.match(module) for module in modules)
+    return imports_are_ordinary and not any(map(FAR_REACHING.search, names)), modules
 
 
 class SharedWorker:

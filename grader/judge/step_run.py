@@ -103,17 +103,17 @@ class StepRun:
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
-        told = leading(self._results)
-        if told is None or told.unwritten:
+        failing = leading(self._results)
+        if failing is None or failing.unwritten:
             return None
-        place = next(place for place, result in enumerate(self._results) if result is told)
+        place = next(place for place, result in enumerate(self._results) if result is failing)
         verdict = self._smaller.get(place, self._verdicts[place])
         about = verdict.last
         if about is None:
             return None
         names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
+            self._step.name, failing.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
         )
 
     def _run_on(self, device: str, devices: int) -> None:

@@ -25,14 +25,14 @@ def write(outcome: LabRun, folder: Path) -> Path:
     """Writes the page, and the figures as JSON next to it; returns the page's path."""
     judgement = outcome.judged
     page = _written(html(outcome), outcome, folder)
-    kept = {
+    record = {
         "lab": outcome.lab.name, "language": language.current(), "prediction": outcome.prediction,
         "stopped": outcome.stopped,
         "answer": judgement.answer, "answered": outcome.answered() if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
     }  # fmt: skip
-    files.write(page.with_suffix(".json"), json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+    files.write(page.with_suffix(".json"), json.dumps(record, ensure_ascii=False, indent=1) + "\n")
     return page
 
 

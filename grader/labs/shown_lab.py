@@ -117,13 +117,13 @@ def _answers(folder: Path) -> Path:
         read = submissions.read(folder)
     except submissions.NoSubmission:
         raise Refusal(_("There is no folder {folder}.").format(folder=folder)) from None
-    made = Path(_scratch().name) / NAMED
-    made.mkdir(exist_ok=True)
-    for old in made.glob("*.py"):
+    copies = Path(_scratch().name) / NAMED
+    copies.mkdir(exist_ok=True)
+    for old in copies.glob("*.py"):
         old.unlink()
     for step, (_file, source) in read.sources.items():
-        (made / f"{step}.py").write_text(source, encoding="utf-8")
-    return made
+        (copies / f"{step}.py").write_text(source, encoding="utf-8")
+    return copies
 
 
 @cache

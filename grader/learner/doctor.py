@@ -226,17 +226,17 @@ def temporary_folder() -> Examined:
 def ask_torch() -> TorchFacts | str:
     """Facts that torch reports about itself, from another process; else the reason why it can't."""
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-I", "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS, cwd="/"
         )
-        return msgspec.json.decode(asked.stdout.strip().splitlines()[-1], type=TorchFacts)
+        return msgspec.json.decode(done.stdout.strip().splitlines()[-1], type=TorchFacts)
     except subprocess.TimeoutExpired:
         return _("importing it takes more than {seconds} s", seconds=f"{TORCH_SECONDS:.0f}")
     except (OSError, msgspec.DecodeError) as error:
         return str(error)
     except IndexError:
-        ended = _("importing it ends its process (status {status})", status=asked.returncode)
-        return (asked.stderr.strip().splitlines() or [ended])[-1]
+        ended = _("importing it ends its process (status {status})", status=done.returncode)
+        return (done.stderr.strip().splitlines() or [ended])[-1]
 
 
 def devices(facts: TorchFacts) -> Examined:
@@ -261,15 +261,15 @@ def kernels() -> Examined:
         file = Path(folder) / "ask.py"
         file.write_text(ASK_TRITON, encoding="utf-8")
         try:
-            asked = subprocess.run(
+            done = subprocess.run(
                 [sys.executable, "-I", str(file)], capture_output=True, text=True, timeout=TORCH_SECONDS,
                 cwd=folder, env=environment,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return Examined("triton", "limited", _("its interpreter fails ({reason})", reason=error))
-    version = asked.stdout.strip()
-    if asked.returncode or not version:
-        reason = (asked.stderr.strip().splitlines() or ["?"])[-1]
+    version = done.stdout.strip()
+    if done.returncode or not version:
+        reason = (done.stderr.strip().splitlines() or ["?"])[-1]
         says = _("its interpreter fails ({reason})", reason=reason)
         return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements/triton.lock")
     return Examined("triton", "works", _("{version}, its interpreter runs kernels", version=version))

@@ -149,8 +149,8 @@ def in_folder(folder: Path) -> tuple[Submission, Progress]:
 
 def with_results(before: Progress, submission: Submission, results: Iterable[StepResult]) -> Progress:
     """The progress after these steps were graded."""
-    known = {name: step.result for name, step in before.steps.items() if step.result is not None}
-    return of(submission, known | {result.name: result for result in results}, before.names)
+    earlier = {name: step.result for name, step in before.steps.items() if step.result is not None}
+    return of(submission, earlier | {result.name: result for result in results}, before.names)
 
 
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:

@@ -120,8 +120,8 @@ class Grading:
     """The state that the items of one run share: the submission, the seed, and a grader that is started lazily."""
 
     def __init__(self, config: pytest.Config) -> None:
-        asked = config.getoption("submission", None)
-        self.folder = config.invocation_params.dir / asked if asked else EXERCISES
+        submission = config.getoption("submission", None)
+        self.folder = config.invocation_params.dir / submission if submission else EXERCISES
         self.device: str = config.getoption("device", "all")
         given: int | None = config.getoption("seed", None)
         own = new_seed() if given is None else given
@@ -135,9 +135,9 @@ class Grading:
             ) from None
         if not language.DEVICE.fullmatch(self.device):
             raise pytest.UsageError(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
-        if asked and not self.folder.is_dir():
+        if submission and not self.folder.is_dir():
             with language.use(self.language):
-                raise pytest.UsageError(_no_folder(asked))
+                raise pytest.UsageError(_no_folder(submission))
         self._grader = LazyGrader(1)
         self.close = self._grader.close
         self._submission: Submission | None = None

@@ -222,13 +222,13 @@ class Watch:
         if changes_sides or name in self.broken:
             self._wait_for(self._that_may_use(name))
         self.broken.discard(name)
-        asked = name in self.asked
+        was_asked = name in self.asked
         self.asked.discard(name)
         if self.board.current is None and (not result.is_settled or not self.waiting):
-            self.board.current, asked = name, True
+            self.board.current, was_asked = name, True
         if name == self.board.current:
             self.board.at = time.strftime("%H:%M:%S")
-        if self.redraws or asked and name == self.board.current:
+        if self.redraws or was_asked and name == self.board.current:
             self.draw()
             return
         if self.board.view == "all" and not self.waiting:

@@ -205,8 +205,8 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     csv.field_size_limit(MAX_SHEET)
     table = csv.reader(io.StringIO(text, newline=""))
     header = [name.strip().lstrip("\ufeff") for name in next(table, [])]
-    known = {name for names in COLUMNS.values() for name in names}
-    if not any(look(name) in known for name in header):
+    columns = {name for names in COLUMNS.values() for name in names}
+    if not any(look(name) in columns for name in header):
         raise _bad(file, 1, _("the first line has to name the columns {columns}", columns=_expected(file)))
     for cells in table:
         row = {name: _own(cell) for name, cell in zip(header, cells, strict=False)}

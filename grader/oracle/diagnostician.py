@@ -179,13 +179,13 @@ class Diagnostician:
         """Pairs of a mistake found and one that a check `left` is meant to catch, if they replace different names."""
         names = {other.name for other in left}
         seconds = [wrong for wrong in self.misconceptions if wrong in singles or wrong.refused_by & names]
-        made = [
+        pairs = [
             self.witness.both(first, second)
             for first in singles
             for second in seconds
             if not first.replaced.keys() & second.replaced.keys()
         ]
-        return [both for both in made if both is not None]
+        return [both for both in pairs if both is not None]
 
     def _shown(self, pair: Misconception, question: Question) -> Misconception:
         """The only one of a pair that fails the check by itself, as early as the student's code does; else the pair.
@@ -268,9 +268,9 @@ class Diagnostician:
         candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
         for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
             again = [ask_again(other, other.seed + further) for other in failing]
-            asked = [other for other in again if other is not None]
-            for other in asked:
-                if other.name == question.name and (matching := self._consistent(candidates, other, asked)):
+            others = [other for other in again if other is not None]
+            for other in others:
+                if other.name == question.name and (matching := self._consistent(candidates, other, others)):
                     return matching
         return []
 

@@ -29,12 +29,12 @@ class Generated:
         """The mistakes in a public name, or in a helper of the reference that it uses, in the order of the families."""
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
-        made = changes(name, self._ways.definitions[name], name)
+        edits = changes(name, self._ways.definitions[name], name)
         for helper in sorted(self._ways.helpers):
             if name in self._touched({helper}):
-                made += changes(helper, self._ways.definitions[helper], name)
-        made.sort(key=lambda change: ORDER[change.family])
-        return [self._misconception(name, number, change) for number, change in enumerate(made)]
+                edits += changes(helper, self._ways.definitions[helper], name)
+        edits.sort(key=lambda change: ORDER[change.family])
+        return [self._misconception(name, number, change) for number, change in enumerate(edits)]
 
     def recorded(self) -> list[Misconception]:
         """The mistakes that a tape has room for: a few of each family for each public name."""
@@ -62,7 +62,7 @@ class Generated:
             for other, text in self._ways.definitions.items()
             if other == change.name or other in using
         }
-        made = self._ways.run(
+        names = self._ways.run(
             "\n".join(texts.values()), f"{change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
         )
-        return {name: made[name]}
+        return {name: names[name]}

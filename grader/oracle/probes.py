@@ -172,10 +172,10 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
     """Yields the relations by a factor: one of the whole answer, as a formula of sizes, or one of each row."""
-    told = right.abs() > ROOM * _size(right)
-    if int(told.sum()) == 0 or not bool((mine[~told].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
+    large = right.abs() > ROOM * _size(right)
+    if int(large.sum()) == 0 or not bool((mine[~large].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
         return
-    ratios = mine[told] / right[told]
+    ratios = mine[large] / right[large]
     factor = float(ratios.median())
     if factor and bool(((ratios - factor).abs() <= ROOM * abs(factor)).all()):
         if math.isclose(factor, -1.0, rel_tol=ROOM):
@@ -233,15 +233,17 @@ def diagnoses(
         def again(check: Callable[..., None] = check) -> Verdict:
             return run_check(check, student, oracle, seed=seeds[1], device=device)
 
-        told = agreed([each.verdict for each in related], again) if shows_values else None
-        if told is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
-            told = name, ()
-        if told is not None:
-            name = told[0]
-            words = {"function": function, **dict(told[1])}
+        relation = agreed([each.verdict for each in related], again) if shows_values else None
+        if relation is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
+            relation = name, ()
+        if relation is not None:
+            name = relation[0]
+            words = {"function": function, **dict(relation[1])}
             diagnosis = Misconception(name, "", {function: None}, *PROBES[name], words=words)
             said |= {
-                each.check.__name__: [diagnosis] for each in related if name in REPEATED or holds_in(told, each.verdict)
+                each.check.__name__: [diagnosis]
+                for each in related
+                if name in REPEATED or holds_in(relation, each.verdict)
             }
     return said
 
@@ -277,8 +279,8 @@ class Twice:
     def ask(self, call: Call) -> Outcome:
         """The first answer; notes if a second one differs."""
         outcome = self._backend.ask(call)
-        given = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
-        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in given):
+        values = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
+        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in values):
             return outcome  # what it may change, as a cache, differs rightly
         if not self._alike(outcome, self._backend.ask(replace(call, first=()))):
             seeded = replace(call, first=(), options=replace(call.options, seed=1))

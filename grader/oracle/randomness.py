@@ -40,13 +40,13 @@ _PROFILES: dict[int, tuple[Outcome, list[bytes]]] = {}
 def profile(outcome: Outcome) -> list[bytes]:
     """The statistics of a random answer, for each floating tensor in half precision: the share of zeros, how it varies
     along each dimension, and a sample of the values."""
-    kept = _PROFILES.get(id(outcome))
-    if kept is None or kept[0] is not outcome:
+    cached = _PROFILES.get(id(outcome))
+    if cached is None or cached[0] is not outcome:
         if len(_PROFILES) == MOST_PROFILES:
             _PROFILES.clear()
-        kept = outcome, [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
-        _PROFILES[id(outcome)] = kept
-    return kept[1]
+        cached = outcome, [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
+        _PROFILES[id(outcome)] = cached
+    return cached[1]
 
 
 def tells(profile: Sequence[bytes]) -> bool:
@@ -68,7 +68,7 @@ def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int
 def pairs(outcome: Outcome) -> list[bytes]:
     """The frequency of pairs of whole numbers that follow each other, at the end of the rows of a tensor (..., T),
     which doesn't depend on the draw in sampled tokens. Only of tensors with enough rows, and few different pairs."""
-    made = []
+    counted = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
         if len(rows) >= FEWEST_ROWS and int(rows.min()) >= 0 and int(rows.max()) < LARGEST_TOKEN:
@@ -76,8 +76,8 @@ def pairs(outcome: Outcome) -> list[bytes]:
             both, counts = (rows[:, 0] * LARGEST_TOKEN + rows[:, 1]).unique(return_counts=True)
             distinct = torch.stack([both // LARGEST_TOKEN, both % LARGEST_TOKEN], 1)
             if len(distinct) <= MOST_PAIRS:
-                made.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
-    return made
+                counted.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
+    return counted
 
 
 def has_tokens(outcome: Outcome) -> bool:
@@ -163,10 +163,10 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
             return False
     if _by_size(sample, other_sample) != _by_size(other_sample, sample):
         return False
-    kept = (sample != 0) & (other_sample != 0)
-    if int(kept.sum()) < min(FEWEST, len(sample)):
+    both = (sample != 0) & (other_sample != 0)
+    if int(both.sum()) < min(FEWEST, len(sample)):
         return False
-    return torch.allclose(sample[kept], other_sample[kept], rtol=NEAR, atol=1e-6, equal_nan=True)
+    return torch.allclose(sample[both], other_sample[both], rtol=NEAR, atol=1e-6, equal_nan=True)
 
 
 def _by_size(sample: Tensor, other_sample: Tensor) -> bool:

@@ -92,10 +92,10 @@ class SharedScripts:
         """The scripts of a step that have changed since they were last written, encoded."""
         for device, checks in devices.items():
             for check, script in checks.items():
-                known = seed, len(script.passed), len(script.reached)
+                version = seed, len(script.passed), len(script.reached)
                 before = self._written.get((step, device, check))
-                self._written[step, device, check] = known
-                if known != before:
+                self._written[step, device, check] = version
+                if version != before:
                     entry = LearnedCheck(step, seed, device, check, script.groups, script.passed, script.reached)
                     data = msgspec.msgpack.encode(entry)
                     yield LENGTH.pack(len(data)) + data

@@ -63,22 +63,22 @@ class Question:
         last = self.refused or (self.answers[-1] if self.answers else None)
         return self.blames or (last.name if last else "")
 
-    def counts(self, place: int, replaced: Collection[str]) -> bool:
+    def counts(self, index: int, replaced: Collection[str]) -> bool:
         """True if the student's answer at this index says something about code that replaces these names: an answer of
         one of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was
         right, or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer
         may differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
-        theirs = self.answers[place]
-        if theirs is self.refused or place == len(self.answers) - 1:
+        theirs = self.answers[index]
+        if theirs is self.refused or index == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
-    def agrees(self, print_: Fingerprint, place: int, wrong: Misconception) -> bool:
+    def agrees(self, print_: Fingerprint, index: int, wrong: Misconception) -> bool:
         """True if the student's answer at this index has this fingerprint, or does not count."""
-        if place >= len(self.answers):
+        if index >= len(self.answers):
             return False
-        last = place == len(self.answers) - 1
-        return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
+        last = index == len(self.answers) - 1
+        return not self.counts(index, wrong.replaced) or agree_in(print_, self.answers[index], self.device, last)
 
 
 @dataclass
@@ -245,21 +245,21 @@ class AskedHere(Asked):
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
-        known = self._known.setdefault(key, Replies())
+        replies = self._known.setdefault(key, Replies())
         # A prefix that the student shares may go on.
-        if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
+        if replies.refused is None and (until is None or replies.matched_by(until, wrong) == len(replies.prints)):
             backend = self._backend(wrong, form == ALONE)
             if backend is None:
                 return None
             asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
-            known = self._known[key] = Replies(asked.prints)
+            replies = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
-                known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
-                known.about = verdict.blamed
-        return known
+                replies.refused, replies.size = verdict.status != "pass", size_measured(verdict.exchanges)
+                replies.about = verdict.blamed
+        return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
         """Two misconceptions of different names in one file; see `Asked`."""
@@ -295,9 +295,9 @@ class _Fingerprinted:
         outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
         drawn = self._backend.drew or self._wrong.own_draws
         with lifted():  # no two tensors of different shapes meet
-            made = fingerprint(call, outcome, self._device, drawn)
-            parted = self._until is not None and not self._until.agrees(made, len(self.prints), self._wrong)
-        self.prints.append(made)
+            print_ = fingerprint(call, outcome, self._device, drawn)
+            parted = self._until is not None and not self._until.agrees(print_, len(self.prints), self._wrong)
+        self.prints.append(print_)
         if parted:
             raise _Apart
         return outcome

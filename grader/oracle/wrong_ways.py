@@ -137,8 +137,8 @@ class WrongWays(Text):
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
-        asked = dict.fromkeys([*self.document.together, *of_their_own])
-        for name in sorted({name for pair in asked for name in pair} - by_name.keys()):
+        headings = dict.fromkeys([*self.document.together, *of_their_own])
+        for name in sorted({name for pair in headings for name in pair} - by_name.keys()):
             raise Unreadable(
                 _("{folder}: a pair names {name}, which is no mistake here.", folder=shown(self.folder), name=name)
             )
@@ -146,7 +146,7 @@ class WrongWays(Text):
             paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
             else paired(by_name[one], by_name[other], self._made(self._ways[one], self._ways[other]))
-            for one, other in asked
+            for one, other in headings
         ]
 
     @cached_property
@@ -164,12 +164,12 @@ class WrongWays(Text):
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
         edited = self.edited([way for way in ways if way.language == "diff"])
         self._run("\n".join(edited.values()), names, " and ".join(way.place for way in ways))
-        made = set(edited)
+        changed = set(edited)
         for way in reversed(ways):  # the first may build on the second, as when it is before it in a list of bases
             if way.language != "diff":
-                self._define(way, names, made)
+                self._define(way, names, changed)
         whole = [name for way in ways for name in way.facts.names]
-        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
+        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in changed)
         self._run(rest, names, f"{ways[0].place}, what uses it")
         return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
 

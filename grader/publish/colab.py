@@ -53,9 +53,9 @@ def write(folder: Path) -> list[Path]:
 def notebook(track: str) -> NotebookNode:
     """The notebook of one track, in the language in use."""
     own = [step for step in steps.steps() if step.track == track]
-    made = release.notebook(own)
+    book = release.notebook(own)
     stubs = {f"{step.name}-answer": step.stub(current()) for step in own}
-    cells = [cell for cell in made.cells if not cell.id.endswith("-points")]
+    cells = [cell for cell in book.cells if not cell.id.endswith("-points")]
     for cell in cells:
         cell.metadata.pop("nbgrader", None)
         if cell.id in stubs:
@@ -63,14 +63,14 @@ def notebook(track: str) -> NotebookNode:
     head = v4.new_markdown_cell(_introduction(own[0].track), id="introduction")
     missing = _("Put the wheel of the release into the folder of this notebook.")
     install = INSTALL.format(folder=kit.TOP, language=current(), released=_released(), missing=missing)
-    made.cells = [
+    book.cells = [
         head,
         v4.new_code_cell(install.strip(), id="install"),
         *(cell for cell in cells if cell.id != "introduction"),
     ]
-    made.metadata.pop("attention", None)
-    nbformat.validate(made)
-    return NotebookNode(made)
+    book.metadata.pop("attention", None)
+    nbformat.validate(book)
+    return NotebookNode(book)
 
 
 def repository() -> str:

@@ -83,13 +83,13 @@ def build(folder: Path) -> Path:
     sources = folder.with_name(f"{folder.name}-source")
     shutil.rmtree(sources, ignore_errors=True)
     drawn = {step.folder: pictures.pictures(step.folder) for step in steps.steps()}
-    known = solutions()
+    every = solutions()
     with contextlib.ExitStack() as stack:
         building = []
         for spoken in LANGUAGES:  # one is built while the next is collected
             source = sources / spoken
             with language.use(spoken):
-                collected = collect(spoken, source / "docs", drawn, known)
+                collected = collect(spoken, source / "docs", drawn, every)
                 (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
             building.append(_building(source))
             stack.enter_context(building[-1])

@@ -65,9 +65,9 @@ def main(arguments: list[str]) -> int:
 
 def _committed() -> datetime:
     """The time of the graded commit; now, if there is none."""
-    told = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
+    text = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
     try:
-        return datetime.fromisoformat(told.stdout.strip())
+        return datetime.fromisoformat(text.stdout.strip())
     except ValueError:
         return datetime.now(UTC)
 

@@ -74,9 +74,9 @@ def weighted_sum(picture: WeightedSum) -> list[Markup]:
     return [_sum(picture, index, scale) for index in range(len(picture.panels))]
 
 
-def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
-    title, weights = svg.titled(picture.panels[place][0]), picture.panels[place][1]
-    result = picture.results[place]
+def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
+    title, weights = svg.titled(picture.panels[index][0]), picture.panels[index][1]
+    result = picture.results[index]
     left = 12 + max(LETTER * svg.wide(svg.titled(label)) for label in picture.labels)
     end, start = svg.WIDEST - 8 - CELL * len(result), left + CELL * len(result)
     top, height = 58, ROW * (len(weights) - 1) + CELL
@@ -103,14 +103,14 @@ def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
 
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
-    made = []
+    parts = []
     for index, value in enumerate(values):
         level, at = scale.shade(value), x + CELL * index
         style = f' style="{fill(level)}" stroke="currentColor" stroke-opacity=".3" shape-rendering="crispEdges"'
-        made.append(svg.box(at, y, CELL, CELL, style))
+        parts.append(svg.box(at, y, CELL, CELL, style))
         shown = f' style="fill:{ink(level)}" font-size="11"'
-        made.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), shown))
-    return made
+        parts.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), shown))
+    return parts
 
 
 def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:

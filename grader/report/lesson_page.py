@@ -141,18 +141,18 @@ def _part(text: str) -> Markup:
 def formula(latex: str) -> Markup:
     """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter."""
     try:
-        made = _converted(latex)
+        html = _converted(latex)
     except ModuleNotFoundError:
         return Markup("<pre><code>{}</code></pre>").format(latex)
-    return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), made)
+    return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), html)
 
 
 @cache
 def _converted(latex: str) -> Markup:
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
-    known = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
-    made = converter.convert(known, display="block").replace("\\_", "_").replace("\n", " ")
+    supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
+    made = converter.convert(supported, display="block").replace("\\_", "_").replace("\n", " ")
     return Markup(LETTERS.sub(lambda match: f"<mi>{''.join(LETTER.findall(match[0]))}</mi>", made))
 
 

@@ -164,12 +164,12 @@ def formatted(markdown: str, *, inline: bool = False) -> Markup:
 def environment(*further: Path) -> Environment:
     """Renders the templates in this room and in `further` folders; text is escaped, its control characters made
     visible."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader([TEMPLATES, *further]), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.globals["_"] = _  # not the extension for i18n, which takes a translation for markup
-    return made
+    templates.globals["_"] = _  # not the extension for i18n, which takes a translation for markup
+    return templates
 
 
 @cache
@@ -181,8 +181,8 @@ def _filled(
     template: str, report: Report, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None
 ) -> str:
     following = reports.next_step(report)
-    given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
-    steps = _steps(report.steps, every_picture, given)
+    shown_hints = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
+    steps = _steps(report.steps, every_picture, shown_hints)
     in_detail = {step.result.name for step in steps if step.detailed}
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
@@ -196,7 +196,7 @@ def _filled(
         tracks=reports.several_tracks(report),
         notes=report.notes, apart=reports.apart(report), ask=report.ask, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
-        steps=steps, next_hints=given.get(to_do, []),
+        steps=steps, next_hints=shown_hints.get(to_do, []),
         part=100 * reports.share(report),
     )  # fmt: skip
 

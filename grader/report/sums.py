@@ -80,11 +80,11 @@ def _numbers(matrix: Matrix) -> Rows | None:
     return [[-math.inf if value is None else float(value) for value in line] for line in matrix]
 
 
-def _of(place: int, every: Sequence[Rows | None]) -> Explained | None:
-    target = every[place]
+def _of(index: int, every: Sequence[Rows | None]) -> Explained | None:
+    target = every[index]
     if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({v for line in target for v in line}) < 3:
         return None
-    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != place]
+    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != index]
     return next(_ways(target, others), None)
 
 

@@ -123,11 +123,11 @@ def number(value: float) -> str:
 
 def legend(names: Sequence[str], top: int, *, filled: bool = False) -> list[Markup]:
     """A line of each series, or a `filled` box, and its name, one below the other."""
-    made = []
+    parts = []
     for index, name in enumerate(names):
         y = top + 16 * index
         mark = (
             box(8, y - 5, 28, 10, f' rx="1" style="fill:{colour(index)}"') if filled else line([(8, y), (36, y)], index)
         )
-        made += [mark, left(42, y + 4, titled(name))]
-    return made
+        parts += [mark, left(42, y + 4, titled(name))]
+    return parts

@@ -237,10 +237,10 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(Text(sentence.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = [other for other in failing if other is not check and not other.unwritten]
         alike = sum(reasons.same(check, other) for other in others)
-        told = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
+        further = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
             len(others) > alike
         )
-        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in told]
+        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in further]
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
     if step.message and not check:

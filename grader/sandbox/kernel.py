@@ -195,9 +195,9 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
 def readable_paths(root: str) -> list[str]:
     """The paths that Python and torch may read later: the standard library, the installed packages, shared
     libraries."""
-    kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
+    folders = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
     paths = dict.fromkeys(Path(place).resolve() for place in library_places())
-    allowed = [path for path in paths if not any(own.is_relative_to(path) for own in kept)]
+    allowed = [path for path in paths if not any(own.is_relative_to(path) for own in folders)]
     return [str(path) for path in allowed if not any(other in path.parents for other in allowed)]
 
 

@@ -153,8 +153,8 @@ def _links(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _mount(
     source: str | None, target: str, flags: int, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
-    given = source.encode() if source is not None else None
-    _done(f"mount {target}", libc().mount(given, target.encode(), kind, ctypes.c_ulong(flags), options))
+    name = source.encode() if source is not None else None
+    _done(f"mount {target}", libc().mount(name, target.encode(), kind, ctypes.c_ulong(flags), options))
 
 
 def _done(what: str, result: int) -> None:

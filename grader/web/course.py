@@ -105,8 +105,8 @@ class CoursePage:
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
-        given = {"language": language.current(), "texts": texts(explore.TEXTS)}
-        data = json.dumps(given, ensure_ascii=False).replace("<", "\\u003c")
+        values = {"language": language.current(), "texts": texts(explore.TEXTS)}
+        data = json.dumps(values, ensure_ascii=False).replace("<", "\\u003c")
         template = report_page.environment(TEMPLATES).get_template("shell.html.j2")
         return HTMLResponse(template.render(language=language.current(), data=data))
 

@@ -135,11 +135,11 @@ class LabRoutes:
 
     def _kept(self, name: str) -> dict[str, Any]:
         try:
-            kept = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
+            record = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         # What was said in another language is left out: it would not be found among the answers either.
-        return kept if isinstance(kept, dict) and kept.get("language") == self.language else {}
+        return record if isinstance(record, dict) and record.get("language") == self.language else {}
 
 
 def out(folder: Path) -> Path:

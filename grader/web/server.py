@@ -179,8 +179,8 @@ class Guard:
         headers = request.headers
         if headers.get("host") not in self.hosts:
             return 404
-        given = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
-        if not secrets.compare_digest((given or "").encode(), self.token.encode()):
+        token = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
+        if not secrets.compare_digest((token or "").encode(), self.token.encode()):
             return 403
         if request.method in ("GET", "HEAD"):
             return 0
