@@ -1,4 +1,4 @@
-"""A class as a person reads it in a terminal: pure functions from standings to what rich prints."""
+"""A class's results for the terminal: pure functions from standings to what rich prints."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
     if scores:
         lines.append(
             _("Median {median}, mean {mean}, highest {highest}.").format(
-                median=number(statistics.median(scores)), mean=number(statistics.fmean(scores)),
+                median=number(statistics.median(scores)),
+                mean=number(statistics.fmean(scores)),
                 highest=number(max(scores)),
             )
-        )  # fmt: skip
+        )
     closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
         lines.append(_("Students with a step graded on the reference of an earlier one: {count}.", count=resting))

@@ -14,7 +14,7 @@ from grader.marks.register import Enrolled, Register
 
 @dataclass(frozen=True)
 class Absence:
-    """Whether it is 0 points, or nothing is expected, or neither yet; and why, in one sentence."""
+    """A missing submission: 0 points, excused, or still undecided; and the reason in one sentence."""
 
     why: str
     is_zero: bool = False

@@ -210,7 +210,7 @@ def test_a_student_reads_the_rule(played: SimpleNamespace) -> None:
     """Each day that has begun, the free ones, and why there are no points without a hand-in."""
     pages = {week: played.folder / "class" / week / "pages" for week in ("week1", "week3")}
     bo = (pages["week1"] / "Bo.html").read_text(encoding="utf-8")
-    assert "Handed in 1 d 1 min late. Each day that has begun counts, here 2: 10 % of the points are taken off" in bo
+    assert "Handed in 1 d 1 min late. Each day that has started counts, here 2: 10 % of the points are taken off" in bo
     assert "1 of the free late days of the term used, 1 left." in bo
     ivo = (pages["week3"] / "Ivo.html").read_text(encoding="utf-8")
     assert "Nothing was handed in, and 2024-10-12 23:59 UTC has passed: 0 points." in ivo
