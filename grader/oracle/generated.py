@@ -26,8 +26,8 @@ class Generated:
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
-        """Those in a public name, or in a helper of the reference that it uses: the mistakes of many steps that fit,
-        then what operators make, in the order of the families."""
+        """The mistakes in a public name, or in a helper of the reference that it uses: those of many steps that fit,
+        then those made by operators, in the order of the families."""
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
         listed: list[ChangedText] = []
@@ -44,7 +44,7 @@ class Generated:
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
     def recorded(self) -> list[Misconception]:
-        """Those that a tape has room for: of each public name some, a few of each family."""
+        """The mistakes that a tape has room for: a few of each family for each public name."""
         kept: list[Misconception] = []
         for name in self._ways.definitions:
             families: Counter[str] = Counter()
@@ -62,7 +62,7 @@ class Generated:
         )  # fmt: skip
 
     def _compiled(self, change: ChangedText, name: str) -> dict[str, Any]:
-        """The public name with this change; of a helper in a file with whatever uses it."""
+        """The public names that this change replaces, compiled: the changed one, or for a helper all that use it."""
         using = self._touched({change.name}) if change.name in self._ways.helpers else set()
         texts = {
             other: change.text if other == change.name else text

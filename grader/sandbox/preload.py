@@ -26,9 +26,11 @@ NOT_BELOW_PYTHON = (
     "masked_scatter_backward",
 )  # fmt: skip
 OURS_ON_META = (
-    "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
-    "_local_scalar_dense", "nonzero",  # what torch has for them refuses
-)  # fmt: skip
+    "relu",
+    "native_layer_norm",  # what torch has for them runs half a millisecond of Python
+    "_local_scalar_dense",
+    "nonzero",  # what torch has for them refuses
+)
 
 
 def load_torch() -> None:
@@ -152,7 +154,7 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
 
 
 def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
-    """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
+    """Replaces torch's function of this name, which would import the compiler to notify it."""
     from grader.calls import private_torch
 
     private_torch.set_deterministic(mode, warn_only=warn_only)
@@ -162,7 +164,7 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition, but for those that every Transformer runs: they get one of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours.
     """
     import torch
 
