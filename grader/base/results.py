@@ -320,8 +320,8 @@ def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
 
 
 def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """The failing checks in the order in which they are reported: first those with an answer that is random and must not
-    be, which spoils what others compare, then those with the mistake that explains the most. What is skipped comes
+    """The failing checks in the order in which they are reported: first those with an answer that must not be random,
+    since it spoils what others compare, then those with the mistake that explains the most. What is skipped comes
     later, and what is not written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
     explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
