@@ -36,8 +36,8 @@ def files(name: str) -> list[str]:
 
 
 def told(step: StepResult) -> StepResult:
-    """What a report says of a step, but for what its code printed and how long it took."""
-    return msgspec.structs.replace(step, output="", seconds=0.0)
+    """A step of a report without its notes, what its code printed and how long it took."""
+    return msgspec.structs.replace(step, output="", seconds=0.0, left_out=[])
 
 
 def graded(grader: Grader, changed: dict[str, str], wanted: list[str]) -> Report:
