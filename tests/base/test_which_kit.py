@@ -93,7 +93,7 @@ def test_each_program_finds_the_kit_that_starts_it(copy: Path, tmp_path: Path) -
     """However the path is changed: one rule, in one function."""
     known = python(tmp_path / "python", knows=ROOT)
     asked = f"{grader.STARTS}import random, solutions; print(grader.__file__, solutions.__path__[0], random.__name__)"
-    done = subprocess.run([known, "-I", "-c", asked, str(copy)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([known, "-I", "-c", asked, str(copy)], capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == [str(copy / "grader" / "__init__.py"), str(copy / "solutions"), "random"], done.stderr
     assert grader.STARTS in program("grader")[3]
     texts = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in (ROOT / "grader").rglob("*.py")}
