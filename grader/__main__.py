@@ -1,4 +1,4 @@
-"""`python -m grader` or `python -P grader/__main__.py`, with the packages of `.venv` also if another Python was called.
+"""`python -m grader` or `python -P grader/__main__.py`: uses the packages of `.venv`, even if another Python was called.
 
 The second finds this copy of the kit, whichever copy that Python knows.
 """
@@ -37,7 +37,7 @@ PYTHON = HOME / "bin" / "python"
 
 
 def lacks_packages() -> bool:
-    """Whether this Python is too old, or has not what `make grade` installs."""
+    """True if this Python is too old, or lacks a package that `make grade` installs."""
     return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "msgspec"))
 
 

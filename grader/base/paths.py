@@ -41,7 +41,7 @@ def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:
 
 
 def shown(path: Path) -> str:
-    """A path as it is told: from the root of the repository on, where it is in it."""
+    """A path for messages: relative to the root of the repository if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
