@@ -1,4 +1,4 @@
-"""`python -m grader` or `python -P grader/__main__.py`: uses the packages of `.venv`, even if another Python was called.
+"""`python -m grader` or `python -P grader/__main__.py`: uses the packages of `.venv`, also for another Python.
 
 The second finds this copy of the kit, whichever copy that Python knows.
 """
