@@ -15,7 +15,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.3.1"
+SCHEMA = "1.4.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -81,7 +81,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
     says what the points mean then, or that a reference took the place of a step that was not handed in. `references`:
     the earlier steps that references stood in for. `odd`: its process ended by itself, sent something other than an
-    answer, or did something that the sandbox forbids.
+    answer, or did something that the sandbox forbids. `left_out`: a sentence on each top-level line that raised.
 
     If the grader itself failed (`error`), what was handed in can't be read (`fail`), or a package is missing that the
     step needs (`skipped`), there is no score: it neither costs nor earns points. In the first two a person must look.
@@ -102,6 +102,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     references: list[str] = []
     odd: bool = False
     remarks: list[LineRemark] = []
+    left_out: list[str] = []
 
     @property
     def without_score(self) -> bool:

@@ -97,9 +97,10 @@ class StepRun:
             name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
             score=score, max_score=self._step.points, seconds=0.0,
             checks=self._results, output="".join(self._output), odd=self._odd,
+            left_out=list(self._left_out),
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
