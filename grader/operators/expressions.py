@@ -73,6 +73,8 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "sign_turned", node, f"(({right}) - ({left}))", {}
             yield "sign_turned", node, f"({left} + ({right}))", {}
         case ast.Mult():
+            for by, family in ((-1, "counted_too_few"), (1, "counted_too_often")) if left.isdigit() else ():
+                yield family, node, f"({int(left) + by} * {right})", {"number": str(int(left) + by)}
             yield "factor_left_out", node, f"({left})", {}
             yield "factor_left_out", node, f"({right})", {}
             yield "divided_not_multiplied", node, f"({left} / ({right}))", {}
