@@ -80,6 +80,7 @@ class Marking:
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
         handed_in, said_by = self._told(student) or (handed_in, said_by)
+        handed_in = handed_in.astimezone(self.term.local) if handed_in else None  # read next to the due date
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
         days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
