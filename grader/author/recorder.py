@@ -60,16 +60,23 @@ def record_all(
     chosen = recordable(steps)
     tapes = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
     new = [step for step in chosen if not tapes[step.name].is_file()]  # in order: the first ones are used first
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what torch warns of tells an author nothing
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
-        for step in chosen:
-            if step not in new:
-                _write(folder, step, tapes[step.name].read_bytes(), on_step)
-        for made in as_completed(recorded):
-            step, tape = recorded[made], made.result()
-            _keep(tapes[step.name], step.name, tape)
-            _write(folder, step, tape, on_step)
+        try:
+            for step in chosen:
+                if step not in new:
+                    _write(folder, step, tapes[step.name].read_bytes(), on_step)
+            for made in as_completed(recorded):
+                step, tape = recorded[made], made.result()
+                _keep(tapes[step.name], step.name, tape)
+                _write(folder, step, tape, on_step)
+        except BaseException:  # stopped, or a reference is wrong: the others would be recorded first
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def recordable(steps: Collection[str] = ()) -> list[course.Step]:
@@ -100,7 +107,7 @@ def sources(folder: Path) -> set[Path]:
         if file not in every:
             every.add(file)
             left += _imported(file)
-    return every.union(mistakes.files_of(folder))
+    return every.union(mistakes.files_of(folder), mistakes.files_of(SOLUTIONS))
 
 
 @cache

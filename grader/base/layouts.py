@@ -80,7 +80,8 @@ class Person:
     `texts` are further folders of Moodle's, `canvas_id`, `moodle_id`, `late`, `login` and `handed_in` what a platform
     says of them; `bare` is the name without what was added to tell people apart. `back` is how the platform's own names
     start, by which it finds the student of a page that is uploaded. `missing` says why they have no files here, and
-    `section` is the roster's; `attempts`, if there are several, has the last one last.
+    `section` is the roster's; `attempts`, if there are several, has the last one last; `shared` are the names
+    of the student who handed in for the group.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Person:
     missing: str = ""
     section: str = ""
     is_absent: bool = False  # the roster has them, and the download has not
+    shared: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

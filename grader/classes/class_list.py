@@ -22,6 +22,7 @@ from grader.course.unread import ARCHIVE
 from grader.marks.register import NONE, Enrolled, Register
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
+HANGUL = re.compile("[가-힣]")
 KNOWN = ("exercises", "submission")  # folders of a learner's files inside a submission
 SUBMITTED = "submitted"  # in a course of nbgrader's
 
@@ -68,9 +69,9 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
             addresses = [look(login) for login in entry.logins if "@" in login]
             is_other = "@" in person.login and addresses and look(person.login) not in addresses
             return None if len(names) > 1 or is_other else entry
-    if person.canvas_id:  # Canvas writes `lovelaceada` for Ada Lovelace
-        own = look(person.name.partition("_")[0])
-        run_on = [entry for name, entry in register.people.items() if own in _run_on(name)]
+    own = (person.name if person.canvas_id else person.bare).partition("_")[0]
+    if person.canvas_id or HANGUL.search(own):  # `lovelaceada` at Canvas is Ada Lovelace, and `민서 김` is 김민서
+        run_on = [entry for name, entry in register.people.items() if _run_on(own) & _run_on(name)]
         return run_on[0] if len(run_on) == 1 else None
     return None
 
@@ -109,7 +110,8 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
             first = handed_in[0]
-            shared = replace(first, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
+            names = (first.name, first.bare, first.login)
+            shared = replace(first, name=name, login="", canvas_id="", moodle_id="", back="", bare="", shared=names)
         elif not handed_in:
             continue
         everybody[name] = _enrolled(shared, entry)
@@ -140,6 +142,12 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
         entry = register.people.get(name, Enrolled(name))
         logins[name] = [login for login in (person.login, *entry.logins) if login]
     return Roll({name: logins[name] for name in everybody}, bare)
+
+
+def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
+    """By which names a table may know who handed in for a student's group, by student."""
+    everybody = people(submissions, register) if register.groups else {}
+    return {readable(name): person.shared for name, person in everybody.items() if person.shared}
 
 
 def class_folders(

@@ -61,7 +61,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
     roll = class_list.roll(request.submissions, request.register)
-    marking = dataclasses.replace(marking.for_class(roll), days_used=_days_used(request.out, marking))
+    marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
+    marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
     ledger = Ledger(marking, kit_version.kit_version())
     told: dict[str, bool] = {}
     try:
@@ -203,7 +204,7 @@ def _last(out: Path) -> Plan | None:
 def _pool(request: Request) -> Iterator[pools.Pool]:
     try:
         if request.scheduler is None:
-            grader.require_fitting_tapes()
+            grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
             yield pools.processes(request.jobs or pools.cores(), request.limits)
             return
         with pools.cluster(request.scheduler) as pool:

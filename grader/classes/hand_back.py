@@ -38,7 +38,6 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
     """
     others = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else {}
     own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
-    own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
     prefixes = {one.file: others.get(one.canvas_id) or others.get(one.file) or one.back for one in own}
     pages: list[tuple[str, Path | bytes, int]] = []
     nameless, ungraded = [], []

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
 from grader.base.results import Graded, Report, Tried, without_open_scores
+from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
@@ -132,6 +133,17 @@ class Round:
                     self._best(self.waiting.pop(file))
         return [self.found[file_name(name)] for name in names]
 
+    @cached_property
+    def _sections(self) -> set[str]:
+        """The sections in which anyone handed in, now or in an earlier run into the same results."""
+        if not (register := self.request.register).people:
+            return set()
+        here = class_list.people(self.request.submissions, register).values()
+        before = (load(self.request.out, file.stem) for file in (self.request.out / REPORTS).glob("*.json"))
+        return {one.section for one in here if not one.is_absent} | {
+            entry.section for entry in before if entry and not entry.absence
+        }
+
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
         attempts = self.ledger.marking.assignment.attempts_read
@@ -140,7 +152,6 @@ class Round:
             register=request.register,
         ):  # fmt: skip
             earlier = load(request.out, student.file)
-            self.known |= {student.file} if earlier else set()
             self.files_of[student.name] = unread.files_within(student.submission, plan.steps)
             self.given |= student.submission.given
             of_another_section = student.is_absent and earlier and not earlier.absence
@@ -148,6 +159,7 @@ class Round:
                 self._leave(student, earlier)
                 continue
             student, absence = self._by_rule(student)
+            self.known |= {student.file} if earlier and earlier.absence == absence else set()
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
@@ -178,7 +190,7 @@ class Round:
         reason."""
         if not student.is_absent:
             return student, ""
-        absence = self.ledger.absence(student.name, self.request.register)
+        absence = self.ledger.absence(student.name, self.request.register, self._sections)
         return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:

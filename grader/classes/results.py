@@ -73,7 +73,7 @@ def read(folder: Path) -> GradedClass:
 def _register(plan: Plan) -> Register:
     """The roster with which the class was graded; NONE if it is no longer there."""
     with suppress(BadTerm):
-        return register.read(Path(plan.tables)) if plan.tables else NONE
+        return register.read(Path(plan.tables), assignment=plan.assignment) if plan.tables else NONE
     return NONE
 
 

@@ -194,7 +194,7 @@ def _from_folder(submissions: Path, person: Person, where: str, assignment: str,
     name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
-        handed_in = _handed_in(folder, assignment)
+        handed_in = _handed_in(folder, assignment, name)
         handed_in.name = name  # and not that of a folder inside the student's own
         place = step_folder(folder, assignment)
         labs = lab_log.names(place)
@@ -348,11 +348,11 @@ def file_name(name: str) -> str:
     return f"{plain or 'student'}~{digest}"
 
 
-def _handed_in(folder: Path, assignment: str) -> Submission:
+def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)
-    handed_in = read(place)
+    handed_in = read(place, called=name if place == folder else "")
     if place == folder / assignment:  # as nbgrader keeps them
         earlier.add_siblings(handed_in, place)
     return handed_in

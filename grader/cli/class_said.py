@@ -10,7 +10,7 @@ from grader.base.language import gettext as _
 from grader.classes.class_run import Done
 from grader.cli import common
 from grader.course.submissions import readable
-from grader.feedback import class_table
+from grader.feedback import class_page, class_table
 from grader.marks import changes
 from grader.report import console
 from grader.report.terminal import plain
@@ -23,6 +23,8 @@ def say(done: Done, out: Path) -> None:
     """Prints the scores, what has changed, and the cases for a person to look at."""
     console.say(class_table.terminal(done.standings, done.kept))
     print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
+    for table, where in class_page.imports(done.standings, own=True):
+        print(f"{out / table}: {where}")
     for line in [*changes.lines(done.changes), *_of_the_roster(done)]:
         print(plain(line))
     for line in [*_of_tables(done), *_of_files(done, out)]:

@@ -195,7 +195,8 @@ def _gradescope(args: Namespace) -> None:
         autograder.build(args.out, steps, marking)
     except OSError as error:
         raise common.unwritable(args.out, error, "gradescope --out OTHER.zip") from None
-    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
+    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure "
+                 "Autograder")  # fmt: skip
     print(sentence.format(file=args.out, size=args.out.stat().st_size / 1e6))
 
 

@@ -62,9 +62,9 @@ class Submission:
         }
 
 
-def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
-    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission if there is no
-    such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
+def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "") -> Submission:
+    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission without it.
+    `only`: of the files with these names on the disk, each under its author's name; `called`: the name in messages.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
     with two different answers: such a step has no score. An untouched stub does not count next to a written answer. The
@@ -74,7 +74,7 @@ def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
         raise NoSubmission(str(folder))
     everything = {name: name for name in os.listdir(folder)} if only is None else only
     listing = {name: file for name, file in sorted(everything.items()) if not name.startswith(unread.OF_MACOS)}
-    reading = _Reading(Submission(readable(folder.name or str(folder))), folder, listing)
+    reading = _Reading(Submission(called or readable(folder.name or str(folder))), folder, listing)
     for name in everything.keys() - listing.keys():
         unread.note_left(reading.submission, folder / everything[name], readable(name))
     reading.modules()

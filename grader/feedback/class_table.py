@@ -26,8 +26,10 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
         _(
             "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
             "not be graded."
-        ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
+        ).format(count=len(standings), graded=len(scores), kept=kept, failed=sum(one.is_open for one in failed))
     ]
+    if by_rule := sum(not one.is_open for one in failed):
+        lines.append(_("Without a hand-in and without a mark: {count}; each row says by which rule.", count=by_rule))
     if scores:
         lines.append(
             _("Median {median}, mean {mean}, highest {highest}.").format(
@@ -49,7 +51,7 @@ def _table(standings: Sequence[Standing]) -> Table:
     table.add_column(_("steps"))
     for standing in standings:
         if standing.score is None:
-            mark, style = MARKS["error"]
+            mark, style = MARKS["skipped" if standing.absence else "error"]
             table.add_row(plain(standing.student), Text(mark, style), Text(plain(standing.error), style))
             continue
         marks = Text()

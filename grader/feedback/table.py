@@ -90,13 +90,14 @@ def term_rows(
         {student: register.people[student].logins if student in register.people else () for student in students}
     )
     term = called_as_in(term, roll)
+    sections = {name: {register.section(student) for student in marks[name]} for name in names}
     rows = []
     for student in students:
         points, counted, notes = dict[str, float | None](), dict[str, Points](), dict[str, str]()
         for name in names:
             own = marks[name].get(student)
             if own is None:
-                missing = absence(term, name, student, register, now or datetime.now(term.local))
+                missing = absence(term, name, student, register, now or datetime.now(term.local), sections[name])
                 own = (0.0 if missing.is_zero else None, _most(marks[name].values()))
                 notes[name] = missing.why
                 if missing.is_excused:

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -62,10 +62,10 @@ class Ledger:
         """The time of this run, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
-    def absence(self, student: str, register: Register) -> Absence:
+    def absence(self, student: str, register: Register, sections: Collection[str]) -> Absence:
         """The consequence for someone on the roster who handed in nothing."""
         term, assignment = self.marking.term, self.marking.assignment
-        return absence(term, assignment.name, student, register, datetime.now(term.local))
+        return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 
     def expect(
         self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = "",

@@ -82,7 +82,7 @@ class Marking:
         handed_in, said_by = self._told(student) or (handed_in, said_by)
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
-        days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
+        days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
         said, waiting = self._said(student, absence, asked)
@@ -167,6 +167,17 @@ class Marking:
             times=_own(roll, self.times), pushed=_own(roll, self.pushed), remarks=_own(roll, self.remarks),
             not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
+
+    def for_groups(self, shared: Mapping[str, Sequence[str]]) -> Marking:
+        """The same, with the time of a group's hand-in for each of the group: `shared` has by which names a table may
+        know whose it was."""
+
+        def filled(times: Mapping[str, datetime]) -> dict[str, datetime]:
+            found = {student: next((times[name] for name in names if name in times), None)
+                     for student, names in shared.items()}  # fmt: skip
+            return {student: time for student, time in found.items() if time} | dict(times)
+
+        return dataclasses.replace(self, times=filled(self.times), pushed=filled(self.pushed))
 
     def _free_days(self, student: str, days: int) -> tuple[int, int]:
         """The late days that come out of the student's budget for the term, and the days left in it."""
@@ -314,6 +325,9 @@ def lateness(mark: AssignmentMark | None) -> str:
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if not mark.late_days or until is None or handed_in is None:
         return ""
+    if not mark.late:
+        length = moments.said(handed_in - until)
+        return _("{length} late, days begun: {days}, all of them free", length=length, days=mark.late_days)
     free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
     sentence = _("{earned} − {percent} %: {length} late, days started: {days}{free}")
     return sentence.format(

@@ -10,7 +10,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from grader.base.language import gettext as _
 from grader.base.names import Roll, look
 from grader.marks import moments
 from grader.marks.assignments import BadTerm, text_of
+from grader.marks.sheets import CLASSROOM
 
 ROSTER, GROUPS = "roster.csv", "groups.csv"
 MAX_SHEET = 4 << 20  # bytes
@@ -108,6 +109,7 @@ def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignme
             raise BadTerm(_("There is no file {file}.", file=file)) from None
     else:
         people, columns = _people(file, text, local)
+        _add_usernames(people, folder / CLASSROOM)
     groups = _groups(folder / GROUPS, assignment)
     return Register(people, groups, columns, tuple(people))
 
@@ -136,6 +138,21 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
                 raise _bad(file, line, _("{name} is there twice", name=entry.name))
         people[entry.name] = entry
     return people, columns
+
+
+def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
+    """Adds the names on GitHub, as which repositories are named, of those whom GitHub Classroom's export has linked to
+    someone on the roster."""
+    try:
+        table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
+    except FileNotFoundError:
+        return
+    roll = Roll({name: entry.logins for name, entry in people.items()})
+    for row in table:
+        username, meant = row.get("github_username") or "", roll.meant(row.get("roster_identifier") or "")
+        if username and len(meant) == 1 and username not in people[meant[0]].logins:
+            entry = people[meant[0]]
+            people[meant[0]] = replace(entry, logins=(*entry.logins, username))
 
 
 def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
