@@ -262,6 +262,7 @@ class Queue:
         return outcomes
 
     def _known(self, frames: list[bytes]) -> list[Message]:
+        """The answers that are known for these messages. Raises Odd if other messages were expected."""
         pairs = [self._played.popleft() for _frame in frames[: len(self._played)]]
         if [frame for frame, _answer in pairs] != frames:
             self.is_odd = True
