@@ -86,7 +86,7 @@ class Script:
     reached: set[bytes] = field(default_factory=set)
 
     def reach(self, queue: Queue) -> None:
-        """Notes the answers that led to the same messages."""
+        """Notes the digests of answers, as far as they led to the same messages."""
         for index, value in enumerate(queue.reached):
             if queue.groups[: index + 2] != self.groups[: index + 2]:
                 return
