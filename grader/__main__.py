@@ -1,4 +1,4 @@
-"""`python -m grader`, with the packages of `.venv` also where that is not the Python that was called."""
+"""`python -m grader`: uses the packages of `.venv`, also if another Python was called."""
 
 # ruff: noqa: E402  the process that loads torch is started before anything else is imported
 import os
@@ -31,7 +31,7 @@ PYTHON = HOME / "bin" / "python"
 
 
 def lacks_packages() -> bool:
-    """Whether this Python is too old, or has not what `make grade` installs."""
+    """True if this Python is too old, or lacks a package that `make grade` installs."""
     return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "msgspec"))
 
 

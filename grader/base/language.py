@@ -83,7 +83,7 @@ def gettext(message: str, /, **values: object) -> str:
     """The message in the language in use, with the values that it names in braces."""
     language = _language.get()
     text = message
-    if language != "en":  # the engine's first: a lab's "step" is none of a course
+    if language != "en":  # the engine's first: a lab's "step" is not a step of a course
         text = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
     return typed(text).format(**values) if values else typed(text)
 

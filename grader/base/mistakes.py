@@ -31,8 +31,8 @@ KOREAN = ".ko.md"
 
 
 class Unreadable(ValueError):
-    """An entry is not written as it should be. One sentence that names the file and the heading, translated where it is
-    shown: what reads translations reads these files."""
+    """An entry is not written as it should be. One sentence that names the file and the heading, translated when it is
+    shown: the code that loads translations also reads these files."""
 
     def __init__(self, sentence: str, **values: Any) -> None:
         super().__init__(sentence.format(**values) if values else sentence)
@@ -129,7 +129,7 @@ def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict
         name: _told(entry, solutions, folder, document)
         for name, entry in document.entries.items()
         if JOINED not in name
-    }  # fmt: skip
+    }
 
 
 def translations(folder: Path) -> Iterator[tuple[str, str]]:
@@ -210,8 +210,7 @@ class _Reader:
         _add_form(entry, said, entry.ways[0].facts if entry.ways else self.usual, place)
 
     def _block(self, first: str, lines: Iterator[tuple[int, str]], place: str) -> None:
-        """A block of code, from its first line on: of the item before it, or of a form about which no item says
-        more."""
+        """Reads a block of code from its first line on: that of the item before it, or a form without an item."""
         opened = FENCE.fullmatch(first.rstrip())
         code, line = [], "## "
         for _number, line in lines:

@@ -17,8 +17,8 @@ TAPE = "tape.safetensors"
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 
 
-# How a process of the kit's own starts: the kit is the last place where Python looks, and the current folder is none. A
-# file `random.py` of a learner's stays a file.
+# Starts a process of the kit's own: Python searches the kit last, and never the current folder. A file `random.py` of a
+# learner's stays a file.
 START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -44,7 +44,7 @@ def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:
 
 
 def shown(path: Path) -> str:
-    """A path as it is told: from the root of the repository on, where it is in it."""
+    """A path for messages: relative to the root of the repository if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 

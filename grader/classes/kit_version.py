@@ -1,4 +1,4 @@
-"""The version of what graded: a digest of the kit on this machine, so that a report knows whether it is still good."""
+"""The version of the kit on this machine, as a digest: by it a saved report is known to be valid or outdated."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ class StepStanding:
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
     `unexplained` is the title of the first check that fails, if no diagnosis says why. `unusable` says why what was
     handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
+    did something that no honest answer does. `references`: the earlier steps whose reference was in place when it was
+    graded.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Standing:
     taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
     lateness: str = ""  # what it took off
     login: str = ""
-    waiting: str = ""  # requests for a second look that nobody has answered
+    waiting: str = ""  # unanswered requests for a second look
     isolation: tuple[str, ...] = ()  # the layers that were in force
     from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     grader_failed: bool = False  # which may end otherwise next time
@@ -70,7 +71,7 @@ class Standing:
     section: str = ""
     absence: str = ""  # nothing was handed in, and what follows from it
     stranger: bool = False  # they are not on the roster
-    requests: tuple[str, ...] = ()  # those for a second look that nobody has answered
+    requests: tuple[str, ...] = ()  # the unanswered ones for a second look
     changed: str = field(default="", compare=False)  # what this run has changed: "new", or the points before and after
     unsure: bool = False  # late as the download says, but not how late
 
@@ -84,7 +85,7 @@ class Standing:
 
     @property
     def is_open(self) -> bool:
-        """Whether a person must look: there is no mark, and no rule says why."""
+        """True if a person must look: there is no mark, and no rule explains it."""
         return self.score is None and not self.absence
 
     @property

@@ -45,7 +45,7 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
-        self.instead: Spawned | None = None  # where the zygote turns out not to be forkable
+        self.instead: Spawned | None = None  # if the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
@@ -139,10 +139,13 @@ class Spawned:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
-                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=None if debugging else subprocess.DEVNULL,
-            )  # fmt: skip
+            )
             self.processes.append(process)
         return Channel(ours, process.pid)
 

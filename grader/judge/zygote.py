@@ -278,6 +278,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def _refuses(layer: str) -> bool:
+    """True if this process is refused what a layer must refuse."""
     try:
         if layer == "landlock":
             os.listdir("/")
@@ -291,7 +292,7 @@ def _refuses(layer: str) -> bool:
 def main(control: int, root: str, cpu_claims: int, *, once: bool = False) -> None:
     """Loads torch, proves that forking is sound, then serves on the socket `control`. Judges claim their CPU in the
     file `cpu_claims`."""
-    # Detached from the terminal: an interrupt is for the owner, whose exit ends everything here.
+    # Detached from the terminal: an interrupt is for the owner, and its exit ends everything here.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)

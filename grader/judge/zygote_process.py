@@ -41,7 +41,7 @@ class ZygoteProcess:
 
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         claims = cpu_claims()
-        there = max(theirs.fileno(), claims) + 1  # where the child finds them: duplicates are inherited
+        there = max(theirs.fileno(), claims) + 1  # the first number of the child's: duplicates are inherited
         null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         shown = 2 if os.environ.get("KIT_DEBUG") else 3
         self.pid = os.posix_spawn(

@@ -64,9 +64,9 @@ class InProgress:
 class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
-    `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
+    `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step that takes long to grade;
     `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read,
-    `grading` what is being graded, `stopped` a step whose grading was stopped, `at_of` when each verdict was given.
+    `grading` what is being graded, `stopped` a step that was stopped while graded, `at_of` when each verdict was given.
     """
 
     folder: Path
@@ -186,7 +186,7 @@ def progress(board: Board) -> Text:
 
 
 def keys(board: Board) -> Text:
-    """The keys, one line."""
+    """The keys and their meanings, in one line."""
     numbers = f"{int(board.names[0][4:6])}–{int(board.names[-1][4:6])}" if board.names else "1"
     meanings = [
         ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),

@@ -1,7 +1,7 @@
 """Changes that operators make to the text of a reference.
 
-An operator looks at one expression or statement and says how a learner writes it wrongly. What it gives is a text of
-the definition with this one change, the family of the mistake, and the words of the family's sentence.
+An operator looks at one expression or statement and says how a learner writes it wrongly. Its result is the text of the
+definition with this one change, the family of the mistake, and the words of the family's sentence.
 """
 
 from __future__ import annotations

@@ -26,18 +26,18 @@ class Generated:
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
-        """Those in a public name, or in a helper of the reference that it uses, in the order of the families."""
+        """The mistakes in a public name, or in a helper of the reference that it uses, in the order of the families."""
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
-        made = changes(name, self._ways.definitions[name], name)
+        edits = changes(name, self._ways.definitions[name], name)
         for helper in sorted(self._ways.helpers):
             if name in self._touched({helper}):
-                made += changes(helper, self._ways.definitions[helper], name)
-        made.sort(key=lambda change: ORDER[change.family])
-        return [self._misconception(name, number, change) for number, change in enumerate(made)]
+                edits += changes(helper, self._ways.definitions[helper], name)
+        edits.sort(key=lambda change: ORDER[change.family])
+        return [self._misconception(name, number, change) for number, change in enumerate(edits)]
 
     def recorded(self) -> list[Misconception]:
-        """Those that a tape has room for: of each public name some, a few of each family."""
+        """The mistakes that a tape has room for: a few of each family for each public name."""
         kept: list[Misconception] = []
         for name in self._ways.definitions:
             families: Counter[str] = Counter()
@@ -55,14 +55,14 @@ class Generated:
         )  # fmt: skip
 
     def _compiled(self, change: ChangedText, name: str) -> dict[str, Any]:
-        """The public name with this change; of a helper in a file with whatever uses it."""
+        """The public names that this change replaces, compiled: the changed one, or for a helper all that use it."""
         using = self._touched({change.name}) if change.name in self._ways.helpers else set()
         texts = {
             other: change.text if other == change.name else text
             for other, text in self._ways.definitions.items()
             if other == change.name or other in using
         }
-        made = self._ways.run(
+        names = self._ways.run(
             "\n".join(texts.values()), f"{change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
         )
-        return {name: made[name]}
+        return {name: names[name]}

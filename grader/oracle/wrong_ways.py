@@ -33,7 +33,7 @@ AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Te
 
 
 class Made(Mapping[str, Any]):
-    """The public names that a mistake replaces, and what by: compiled when a value is first asked for."""
+    """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
         self._names, self._make = dict.fromkeys(names), make
@@ -55,7 +55,7 @@ class Made(Mapping[str, Any]):
 
 
 class Text:
-    """The text of the reference in a step's folder, and what edits make of it."""
+    """The text of the reference in a step's folder, and its edited forms."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -130,15 +130,15 @@ class WrongWays(Text):
 
     @cached_property
     def pairs(self) -> list[Misconception]:
-        """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
+        """The pairs of mistakes: both edits of one text, or the block under a heading that joins both names."""
         by_name = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
             tuple(name.split(mistakes.JOINED)): entry.ways
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
-        asked = dict.fromkeys([*self.document.together, *of_their_own])
-        for name in sorted({name for pair in asked for name in pair} - by_name.keys()):
+        headings = dict.fromkeys([*self.document.together, *of_their_own])
+        for name in sorted({name for pair in headings for name in pair} - by_name.keys()):
             raise Unreadable(
                 _("{folder}: a pair names {name}, which is no mistake here.", folder=shown(self.folder), name=name)
             )
@@ -146,7 +146,7 @@ class WrongWays(Text):
             paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
             else paired(by_name[one], by_name[other], self._made(self._ways[one], self._ways[other]))
-            for one, other in asked
+            for one, other in headings
         ]
 
     @cached_property
@@ -164,12 +164,12 @@ class WrongWays(Text):
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
         edited = self.edited([way for way in ways if way.language == "diff"])
         self._run("\n".join(edited.values()), names, " and ".join(way.place for way in ways))
-        made = set(edited)
+        changed = set(edited)
         for way in reversed(ways):  # the first may build on the second, as when it is before it in a list of bases
             if way.language != "diff":
-                self._define(way, names, made)
+                self._define(way, names, changed)
         whole = [name for way in ways for name in way.facts.names]
-        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
+        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in changed)
         self._run(rest, names, f"{ways[0].place}, what uses it")
         return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
 
@@ -180,7 +180,8 @@ class WrongWays(Text):
         return names
 
     def _called(self, name: str, made: Any) -> Any:
-        """A class in place of a function is one call: made with the arguments, and called for the result."""
+        """The replacement `made` of a public name; a class that replaces a function becomes a function that makes an
+        object with the arguments and calls it."""
         if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
             return made
 
@@ -206,7 +207,7 @@ class WrongWays(Text):
             made.add(name)
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
-        """One class of two that are made of the same pieces."""
+        """One class with the changes of both classes of a pair."""
         own = getattr(self.reference, name)
         of_one = all(isinstance(replacement, type) for replacement in both) and any(
             issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
@@ -219,7 +220,7 @@ class WrongWays(Text):
         return type(name, both, {})
 
     def _whole(self, way: Way) -> str:
-        """The definition that a block is, or is a part of."""
+        """The definition that a block holds, or changes a part of."""
         name = way.facts.names[0]
         try:
             body = ast.parse(way.code).body
@@ -251,7 +252,7 @@ class WrongWays(Text):
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
-    """The replaced and the new lines of each edit of a diff. Lines without a sign stay, before what changes."""
+    """The replaced and the new lines of each edit of a diff; lines without a sign stay as context before the change."""
     kept: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -306,7 +307,7 @@ def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> st
 
 
 def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:
-    """An edit without what it leaves as it is: where it starts and ends in the text, and what is written there."""
+    """An edit reduced to what it changes: its start and end in the text, and the new text."""
     start, end, old = match.start(), match.end(), match[0]
     line = text[text.rfind("\n", 0, start) + 1 : start]
     new = new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])

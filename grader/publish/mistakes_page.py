@@ -67,8 +67,8 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
     if not step.lacking:
         return [(wrong.name, wrong.what, wrong.caught_by) for wrong in step.misconceptions if not wrong.form_of]
     document = mistakes.read(step.folder)
-    told = mistakes.texts(step.folder, document)
-    return [(name, told[name][0], document.entries[name].ways[0].facts.caught_by) for name in told]
+    texts = mistakes.texts(step.folder, document)
+    return [(name, texts[name][0], document.entries[name].ways[0].facts.caught_by) for name in texts]
 
 
 def main() -> None:

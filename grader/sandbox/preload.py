@@ -163,7 +163,7 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
 
 
 def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
-    """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
+    """Replaces torch's function of this name, which would import the compiler to notify it."""
     from grader.calls import private_torch
 
     private_torch.set_deterministic(mode, warn_only=warn_only)
@@ -173,7 +173,7 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition, but for those that every Transformer runs: they get one of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours.
     """
     import torch
 

@@ -140,10 +140,27 @@ def test_completion_knows_the_table() -> None:
             assert re.search(rf"    {name}\) choices=.*\b{capitals(option)}=", script)
 
 
+# In a terminal of zsh's own: Tab completes a line, and Ctrl-T writes down what it has become.
+TAB_IN_ZSH = r"""
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'autoload -Uz compinit; compinit -u -D; source ./script'
+zpty -w shell 'note() { print -r -- $BUFFER >> told; BUFFER= }; zle -N note; bindkey "^T" note; print READY=$?'
+zpty -r shell out '*READY=0*'
+for line in "$@"; do zpty -w -n shell "attention $line"$'\t\x14'; done
+zpty -w shell 'exit'
+while zpty -r shell out; do :; done
+"""
+
+
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
-def test_the_script_for_zsh_is_one() -> None:
-    """zsh reads it."""
-    assert subprocess.run(["zsh", "-n"], input=_script("zsh"), text=True).returncode == 0
+def test_zsh_completes_too(tmp_path: Path) -> None:
+    """Commands, names, known values, and files behind other names."""
+    (tmp_path / "script").write_text(_script("zsh"), encoding="utf-8")
+    asked = ["doct", "grade SEE", "begin TRACK=pos", "grade HTML=scr"]
+    subprocess.run(["zsh", "-f", "-c", TAB_IN_ZSH, "zsh", *asked], cwd=tmp_path, check=False, timeout=300)
+    told = [line.removeprefix("attention ") for line in (tmp_path / "told").read_text(encoding="utf-8").splitlines()]
+    assert told == ["doctor ", "grade SEED=", "begin TRACK=positions ", "grade HTML=script "]
 
 
 def _script(shell: str) -> str:
