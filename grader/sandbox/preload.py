@@ -173,39 +173,39 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition; those that every Transformer runs get a kernel of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours. If the decompositions are put off,
+    such an op imports them.
     """
-    import torch
-
     from grader.calls import private_torch, reads
+
+    _below_python(private_torch, reads)
+
+
+def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
+    import torch
 
     if no_compiler.kernels_wait:
         library = torch.library.Library("aten", "IMPL", "Meta")
-        no_compiler.until_kernels(library, meta_below_python)
-        there = private_torch.kernels_at(*META)
-        for name in private_torch.all_op_names():
-            if name.startswith("aten::") and not _has_meta(name, there):
-                with contextlib.suppress(RuntimeError):
-                    library.impl(name, functools.partial(_by_the_real_one, no_compiler.real, name))
+        no_compiler.until_kernels(library, functools.partial(_below_python, private, reads))
+        kept = {
+            name: functools.partial(_by_the_real_one, no_compiler.real, name)
+            for name in private.all_op_names()
+            if name.startswith("aten::")
+        }
     else:
-        library, in_python = private_torch.meta_anew()
-        there = private_torch.kernels_at(*META)
-        for kind in ("meta", "post_autograd", "pre_autograd"):
-            for op, function in in_python[kind].items():
-                if (
-                    isinstance(op, private_torch.OpOverload)
-                    and op.namespace == "aten"
-                    and not _has_meta(op.name(), there)
-                ):
-                    with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
-                        library.impl(op, function)
-    library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
-    library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
-    library.impl(torch.ops.aten.relu.default, _relu_on_meta)
-    _our_kernels(library)
-    # In a worker nothing of ours can be imported any more: what the kernel needs comes with it.
-    kernel = functools.partial(_layer_norm_on_meta, private_torch.layer_norm_by_reference)
-    library.impl(torch.ops.aten.native_layer_norm.default, kernel)
+        library, in_python = private.meta_anew()
+        kept = {
+            op.name(): function
+            for kind in ("pre_autograd", "post_autograd", "meta")  # where an op is in several, the last counts
+            for op, function in in_python[kind].items()
+            if isinstance(op, private.OpOverload) and op.namespace == "aten"
+        }
+    there = private.kernels_at(*META)
+    for name, function in kept.items():
+        if not _has_meta(name, there):
+            with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
+                library.impl(name, function)
+    _our_kernels(library, private, reads)
 
 
 def _by_the_real_one(real: Callable[[str], Any], qualified: str, *args: Any, **kwargs: Any) -> Any:
@@ -249,15 +249,13 @@ def _layer_norm_on_meta(
     return normed, mean, torch.empty_like(mean)
 
 
-def _our_kernels(library: Any) -> None:
+def _our_kernels(library: Any, private: Any, reads: Any) -> None:
     """Registers a kernel for `meta` for each of some ops. Where its arguments are not the ordinary ones, torch's own
     in Python is asked: it says what does not fit."""
     import torch
 
-    from grader.calls import private_torch
-
     def otherwise(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        in_python = private_torch.in_python
+        in_python = private.in_python
 
         def asked(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -272,10 +270,15 @@ def _our_kernels(library: Any) -> None:
     for op, kernel in (
         (aten.index_select.default, _index_select), (aten.max.default, lambda x: x.new_empty(())),
         (aten.where.self, _where), (aten.where.self_out, _where_out), (aten.var.correction, _var),
-        (aten.var_mean.correction, _var_mean), (aten.abs.out, _abs), (aten.logical_not.out, _logical_not), (aten.dot.default, _dot),
-        (aten.vdot.default, _dot), (aten.flip.default, _flip),
+        (aten.var_mean.correction, _var_mean), (aten.abs.out, _abs), (aten.logical_not.out, _logical_not),
+        (aten.dot.default, _dot), (aten.vdot.default, _dot), (aten.flip.default, _flip),
     ):  # fmt: skip
         library.impl(op, otherwise(op, kernel))
+    library.impl(private.LOCAL_SCALAR, reads.item_on_meta)
+    library.impl(aten.nonzero.default, reads.nonzero_on_meta)
+    library.impl(aten.relu.default, _relu_on_meta)
+    kernel = functools.partial(_layer_norm_on_meta, private.layer_norm_by_reference)
+    library.impl(aten.native_layer_norm.default, kernel)
 
 
 def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
