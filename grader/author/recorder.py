@@ -107,7 +107,7 @@ def sources(folder: Path) -> set[Path]:
         if file not in every:
             every.add(file)
             left += _imported(file)
-    return every.union(mistakes.files_of(folder))
+    return every.union(mistakes.files_of(folder), mistakes.files_of(SOLUTIONS))
 
 
 @cache

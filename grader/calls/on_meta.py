@@ -30,6 +30,7 @@ LOOKS = frozenset({
     "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
     "isclose", "isfinite", "isinf", "isposinf", "isneginf", "isnan", "eq", "ne", "lt", "le", "gt", "ge", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "logical_not", "bitwise_not",
+    "untyped_storage", "storage_offset",  # of what is saved or copied deeply
 })  # fmt: skip
 
 

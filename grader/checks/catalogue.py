@@ -47,8 +47,8 @@ class Misconception:
 
     @property
     def refused_by(self) -> frozenset[str]:
-        """The checks of which at least one fails on it."""
-        return frozenset(part.caught_by for part in self.parts or (self,))
+        """The checks of which at least one fails on it; empty if that is not known."""
+        return frozenset(part.caught_by for part in self.parts or (self,) if part.caught_by)
 
 
 @dataclass(frozen=True)

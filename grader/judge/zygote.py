@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from grader import holds_a_kit, put_on_path
 from grader.base.limits import Limits
 from grader.judge import fork_memory, process
 from grader.sandbox import cpus, kernel, namespaces, preload
@@ -105,7 +106,7 @@ class Zygote:
 
         def run() -> None:
             ours.detach()
-            sys.path.append(self.root)
+            put_on_path()
             process.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.cpu_claims)
 
         pid = self._fork(run, client, keep={descriptors[0], theirs.fileno(), self.cpu_claims})
@@ -304,7 +305,7 @@ def main(control: int, root: str, cpu_claims: int, *, once: bool = False) -> Non
 
     worker.rehearse()
     conceal.own_builtins()
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
+    sys.path[:] = [entry for entry in sys.path if not holds_a_kit(entry)]
     if kernel.can_filter():
         kernel.allowed_calls()
     if problems := _unsound():

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from grader import STARTS
 from grader.sandbox.environment import clean_environment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -18,12 +19,12 @@ SIGKILL = 9
 # Python's after-fork handlers (locks, loggers) are for programs with threads. After forking a process with a single
 # thread they are useless, and the first to dirty pages: a millisecond. Random numbers are the exception: the zygote's
 # children reseed them. Descriptors that a shell left open are closed first.
-START = """
+START = f"""
 import os, sys
 root, control, claims, once = sys.argv[1:]
 for low, high in ((3, int(control)), (int(claims) + 1, 1 << 20)): os.closerange(low, high)
 os.chdir("/")
-sys.path.append(root)
+{STARTS}
 os.register_at_fork = lambda **calls: None
 from grader.judge import zygote
 zygote.main(int(control), root, int(claims), once=once == "once")

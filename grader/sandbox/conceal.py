@@ -173,7 +173,8 @@ def _seal_functions_and_frames() -> None:
         ("__defaults__", "__kwdefaults__"),
     )
     names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
-    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, ("f_trace", "f_lineno"))
+    of_code = {"f_code": _hull, "f_generator": _nothing}  # the latter from Python 3.14 on
+    _seal(types.FrameType, "f_globals", {**names, **of_code}, ("f_trace", "f_lineno"))
 
 
 def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ def load_torch(*, once: bool = False) -> None:
     if sys.platform != "win32":
         importlib.import_module("resource")
     torch.compile = _uncompiled
-    torch.use_deterministic_algorithms = _deterministic
+    torch.use_deterministic_algorithms = functools.partial(_deterministic, private_torch.set_deterministic)
     private_torch.load_in_this_process()
     private_torch.without_fusers(_stays_off)
     no_compiler.install()
@@ -162,11 +162,9 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
     return (lambda function: function) if model is None else model
 
 
-def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
+def _deterministic(set_for_torch: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
     """Replaces torch's function of this name, which would import the compiler to notify it."""
-    from grader.calls import private_torch
-
-    private_torch.set_deterministic(mode, warn_only=warn_only)
+    set_for_torch(mode, warn_only=warn_only)  # passed in: in a worker nothing of ours can be imported any more
 
 
 def meta_below_python() -> None:
