@@ -107,7 +107,7 @@ def sources(folder: Path) -> set[Path]:
         if file not in every:
             every.add(file)
             left += _imported(file)
-    return every.union(mistakes.files_of(folder))
+    return every.union(mistakes.files_of(folder), mistakes.files_of(SOLUTIONS))
 
 
 @cache
@@ -177,6 +177,7 @@ def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
 
 
 def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
+    """A misconception as a tape holds it, without its code."""
     return KnownWay(
         wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
         dict(wrong.words), generated,
@@ -259,6 +260,7 @@ class _Recorder:
         return answers if answers and answers.refused else Replies()
 
     def _kept(self, answers: Replies) -> KnownFailure:
+        """Answers as a tape holds them: by the numbers of their fingerprints."""
         prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from grader import STARTS
 from grader.base import language
 from grader.base.language import gettext as _
 
@@ -26,9 +27,7 @@ SECONDS = 20  # of processor time for one call: a whole submission takes a tenth
 MEMORY = 2 << 30  # bytes beyond what the process has before its first call
 LATEST = 600.0  # seconds on the clock: a disk may be slow, and a class may run at the same time
 LENGTH = struct.Struct("<Q")
-START = (
-    "import sys; sys.path.append(sys.argv[1]); from grader.base.limited import serve; serve(*map(int, sys.argv[2:]))"
-)
+START = f"{STARTS}from grader.base.limited import serve; serve(*map(int, sys.argv[1:]))"
 
 
 class OverBudget(Exception):

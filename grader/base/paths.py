@@ -7,6 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from grader import STARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 # The folders in it are the tracks, and the folders in those the steps. A learner's copy of the kit has the checks and
 # the lessons of each step in `steps/`, and no solutions.
@@ -17,12 +19,7 @@ TAPE = "tape.safetensors"
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 
 
-# Starts a process of the kit's own: Python searches the kit last, and never the current folder. A file `random.py` of a
-# learner's stays a file.
-START = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
-    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-)
+START = f"{STARTS}import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 
 
 def program(module: str, *words: str) -> list[str]:

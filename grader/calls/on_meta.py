@@ -30,6 +30,7 @@ LOOKS = frozenset({
     "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
     "isclose", "isfinite", "isinf", "isposinf", "isneginf", "isnan", "eq", "ne", "lt", "le", "gt", "ge", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "logical_not", "bitwise_not",
+    "untyped_storage", "storage_offset",  # of what is saved or copied deeply
 })  # fmt: skip
 
 
@@ -103,6 +104,7 @@ class Twins:
             torch.set_rng_state(random_state)
 
     def _twins_of(self, call: Call, given: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+        """The twins of the modules in a call, by handle."""
         numbers = [number for number in (call.handle, *given) if number is not None]
         return {number: self._twin(number, handles[number]) for number in numbers}
 
@@ -159,6 +161,7 @@ def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
 
 
 def _now(value: Any) -> Any:
+    """A container's copy; any other value itself."""
     return value.copy() if type(value) in (dict, list, set) else value
 
 
@@ -182,6 +185,7 @@ def _filled(leaf: Any) -> Any:
 
 
 def _work(target: Any, inputs: Inputs) -> Work:
+    """Calls the target, and returns the torch functions that it used."""
     with Watched() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

@@ -113,7 +113,7 @@ def left_out(line: LeftOut) -> str:
         return _("{file}: {error} was raised, and the rest was not run.", file=line.file, error=error)
     sentence = _("Line {line} of {file}, `{source}`, raised {error}: it was left out, the rest was graded.")
     text = sentence.format(line=line.line, file=line.file, source=line.source, error=error)
-    return " ".join([text, *_causes_in_the_sandbox(line.type, line.message)])
+    return " ".join([text, *_causes_in_the_sandbox(line.type, line.message, line.source)])
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
@@ -142,7 +142,7 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
     if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
         yield _("Did you mean `{name}`?", name=raised.near)
     yield from _causes_in_the_file(raised, message)
-    yield from _causes_in_the_sandbox(raised.type, message)
+    yield from _causes_in_the_sandbox(raised.type, message, raised.source)
     if raised.type == "TypeError" and UNKNOWN_NAME in message and not raised.line:
         yield _("Callers use the argument names of the file that you were given. Was one renamed?")
     if raised.type == "TypeError" and TOO_MANY.search(message) and not raised.line:
@@ -192,8 +192,13 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
             yield sentence.format(step=of_the_course[1])
 
 
-def _causes_in_the_sandbox(kind: str, message: str) -> Iterator[str]:
-    """Hints for errors of what the sandbox refuses."""
+def _causes_in_the_sandbox(kind: str, message: str, source: str) -> Iterator[str]:
+    """Hints for errors of what the sandbox refuses, or has not."""
+    if (kind, message) == ("SystemExit", "2") and ".parse_" in source:  # argparse has printed how it is called
+        yield _(
+            "argparse reads the command line of a program, and graded code has none: call it below "
+            '`if __name__ == "__main__":`.'
+        )
     if kind == "FileNotFoundError":
         yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
     if any(words in message for words in NOT_PERMITTED) or kind in NOT_CONNECTED:

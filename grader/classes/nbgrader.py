@@ -22,6 +22,7 @@ from nbformat import NotebookNode, v4
 from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
+from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError
 from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
@@ -244,6 +245,8 @@ class SubmittedNotebooks(NotebookExporter):
                 raise
             except Exception as error:  # whatever nbgrader stumbles over in a notebook that anyone may have made
                 reason = (str(error) or type(error).__name__).splitlines()[0]
+                if isinstance(error, SchemaTooOldError | SchemaTooNewError):
+                    reason = "its cells are marked as another version of nbgrader marks them"
                 self.log.warning("%s is rebuilt from what was released: %s", filename, reason)
                 rebuilt = _rebuilt(Path(filename), resources["nbgrader"])
                 return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types

@@ -1,21 +1,23 @@
-"""Files of a submission that are not read: their kind, and whether they may be all that was handed in."""
+"""Notes on the files of a submission: those that are not read, and lines that were left out of those that are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders
+from grader.base.results import StepResult
 from grader.course import lab_log
 
 if TYPE_CHECKING:
     from grader.course.submissions import Submission
 
 MAX_UNREAD = 40  # of the list of files that were not read
+MAX_NOTES = 12  # of the lines that were left out, each named
 MAX_NAMED = 3  # of the files of a folder that holds no answer
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
@@ -25,6 +27,16 @@ NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Th
 BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts next to a submission
 OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps next to the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+
+
+def notes(submission: Submission, results: Sequence[StepResult]) -> list[str]:
+    """The notes on the files of these steps: each file that was taken for one of them, and each line at the top level
+    that was left out, once: several steps may import its file."""
+    taken = [submission.taken[step.name] for step in results if step.name in submission.taken]
+    left_out = list(dict.fromkeys(sentence for step in results for sentence in step.left_out))
+    more = len(left_out) - MAX_NOTES
+    shown = [*taken, *left_out[:MAX_NOTES]]
+    return [*shown, _("{count} more lines were left out.", count=more)] if more > 0 else shown
 
 
 def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from grader.base.results import Graded, Status, StepResult
@@ -17,10 +17,11 @@ class StepStanding:
     """A student's result in one step.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
-    `unexplained` is the title of the first check that fails, if no diagnosis says why. `unusable` says why what was
-    handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did something that no honest answer does. `references`: the earlier steps whose reference was in place when it was
-    graded.
+    `words` complete the sentence about one, by its name. `unexplained` is the title of the first check that fails, if
+    no diagnosis says why. `unusable` says why what was handed in could not be run; `invalid` and `not_imported`: no
+    check of it got beyond its import. `odd`: its process did something that no
+    honest answer does. `references`: the earlier steps whose
+    reference was in place when it was graded.
     """
 
     name: str
@@ -38,6 +39,7 @@ class StepStanding:
     not_imported: bool = False
     odd: bool = False
     references: tuple[str, ...] = ()
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def resting(self) -> str:
@@ -127,6 +129,7 @@ def _step(step: StepResult) -> StepStanding:
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
         references=tuple(step.references),
+        words={check.misconception: check.words for check in step.checks if check.misconception and check.words},
     )  # fmt: skip
 
 

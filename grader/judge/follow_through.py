@@ -77,10 +77,6 @@ class FollowThrough:
             spent += again.result.seconds
         if earlier.names:
             self._set(name, by_itself(step, again.result, earlier))
-            left_out = self.graded[name].left_out  # an import of what was not there is told by the step's note
-            self.graded[name].left_out = [
-                line for line in left_out if not any(other in line for other in earlier.names)
-            ]
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
         """The steps, of those it has `imported`, that keep a failing step from being graded as it is; references
@@ -186,7 +182,11 @@ def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[s
 def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResult:
     """The result of a step that was graded `again` with references in place of others: its own points, and what blocks
     it as it was handed in."""
-    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names)
+    # An import of what was not there is told by the step's note.
+    left_out = [line for line in step.left_out if not any(other in line for other in earlier.names)]
+    result = msgspec.structs.replace(
+        again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names, left_out=left_out
+    )
     names = ", ".join(earlier.names)
     if not earlier.wrong:
         sentence = _("{steps} was not handed in with this step: the reference took its place.")

@@ -22,12 +22,11 @@ from grader.base.paths import ROOT, TAPE, is_recorded, step_folder, step_folders
 from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
+from grader.course.unread import notes
 from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
-
-MAX_NOTES = 12  # lines that were left out, named one by one
 
 
 class UnfitCopy(GraderError):
@@ -147,7 +146,7 @@ class Grader:
         return Report(
             submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
             devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
-            unread=dict(submission.unread), notes=_notes(submission, wanted, [graded[name] for name in sorted(wanted)]),
+            unread=dict(submission.unread), notes=notes(submission, results),
         )  # fmt: skip
 
     def _graded(
@@ -325,16 +324,6 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
-
-
-def _notes(submission: Submission, wanted: list[str], graded: list[StepGraded]) -> list[str]:
-    """Notes: the files that were taken for steps, and each line at the top level that was left out, once: several steps
-    may import its file."""
-    taken = [sentence for step, sentence in submission.taken.items() if step in wanted]
-    sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
-    more = len(sentences) - MAX_NOTES
-    notes = [*taken, *sentences[:MAX_NOTES]]
-    return [*notes, _("{count} more lines were left out.", count=more)] if more > 0 else notes
 
 
 def _both(one: Finished, other: Finished) -> Finished:

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from grader import STARTS
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.judge import zygote_process
@@ -129,9 +130,8 @@ class Spawned:
         from grader.judge.messages import Channel
 
         ours, theirs = socket.socketpair()
-        start = (
-            "import sys; descriptor, root = sys.argv[1:]; sys.path.append(root)\n"
-            "import socket; from grader.judge import process; process.main(socket.socket(fileno=int(descriptor)), None)"
+        start = f"{STARTS}import socket; from grader.judge import process; " + (
+            "process.main(socket.socket(fileno=int(sys.argv[1])), None)"
         )
         debugging = os.environ.get("KIT_DEBUG")
         with self.starting, theirs:
@@ -139,7 +139,7 @@ class Spawned:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)],
+                [sys.executable, "-P", "-c", start, str(ROOT), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | clean_environment(),
                 stdin=subprocess.DEVNULL,

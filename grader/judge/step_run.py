@@ -97,9 +97,10 @@ class StepRun:
             name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
             score=score, max_score=self._step.points, seconds=0.0,
             checks=self._results, output="".join(self._output), odd=self._odd,
+            left_out=list(self._left_out),
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
@@ -240,7 +241,7 @@ class DeviceRun:
             found |= otherwise()
         found |= self._probed(found)
         for name, matching in found.items():
-            by_name[name].misconception = name_of(matching)
+            by_name[name].misconception, by_name[name].words = name_of(matching), dict(matching[0].words)
             by_name[name].hint = nudge_of(matching)
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
                 by_name[name].about = replaced.pop()
@@ -280,6 +281,7 @@ class DeviceRun:
             self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
 
     def _small(self, case: Case) -> Verdict:
+        """The verdict on a small case."""
         self.student.allow(None)
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 

@@ -44,7 +44,8 @@ class CheckedSteps:
         from grader.report import terminal as reports  # rich
 
         with language.use(self._spoken):
-            return "\n\n".join(reports.as_text(step) for step in self.report.steps)
+            notes = [*map(reports.plain, self.report.notes)]
+            return "\n\n".join([*(reports.as_text(step) for step in self.report.steps), *notes])
 
     def _repr_html_(self) -> str:
         from grader.course import lessons

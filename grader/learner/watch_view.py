@@ -17,6 +17,7 @@ from grader.base.language import gettext as _
 from grader.base.results import Report, StepResult, total
 from grader.course import lessons, tracks
 from grader.course.submissions import Submission
+from grader.course.unread import notes
 from grader.learner import progress as progress_module
 from grader.learner import track_list
 from grader.learner.background import LIMITS
@@ -101,6 +102,10 @@ class Board:
         """Whether the step passed when last graded."""
         return name in self.results and self.results[name].status == "pass"
 
+    def notes(self, name: str) -> list[str]:
+        """The notes on a step's file, as `make grade` lists them."""
+        return notes(self.read, [self.results[name]]) if name in self.results else []
+
     def following(self) -> str | None:
         """The step that blocks the current one, else the next that does not pass, after the current one and then from
         the start; None if all pass, or some are not graded yet."""
@@ -141,6 +146,8 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
     if board.stopped == name:
         return Text(_("Stopped. Save {file} or press r to grade it again.", file=board.file(name)), "yellow")
     parts: list[RenderableType] = [headline(result, board.at)]
+    if lines := board.notes(name):
+        parts += [Text(), Text("\n".join(map(reports.plain, lines)), "yellow")]
     if result.status == "todo":
         parts += [Text(line) for line in [result.message] if line]
         parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))

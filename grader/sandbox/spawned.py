@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from grader import STARTS
 from grader.base.limits import Limits
 from grader.sandbox.environment import clean_environment
 from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Launcher, Process, await_set_up
@@ -54,10 +55,7 @@ class SpawnedProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="kit-", ignore_cleanup_errors=True)
         self._limits = limits
         self.layers: tuple[str, ...] = ()
-        start = (
-            "import sys; root, folder, limits = sys.argv[1:]; sys.path.append(root)\n"
-            "from grader.sandbox import worker; worker.main(root, folder, limits)"
-        )
+        start = f"{STARTS}from grader.sandbox import worker; worker.main({root!r}, *sys.argv[1:])"
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-c", start, root, self._folder.name, msgspec.json.encode(limits).decode()],
             stdin=subprocess.PIPE,

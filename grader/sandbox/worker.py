@@ -26,6 +26,7 @@ import msgspec
 import torch
 from torch import nn
 
+from grader import holds_a_kit
 from grader.base.limits import Limits
 from grader.calls import builtins
 from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
@@ -250,7 +251,7 @@ def main(root: str, folder: str, limits: str) -> None:
     preload.warm_up()  # some of it reads files that the sandbox hides
     own_builtins()
     readable = kernel.readable_paths(root)
-    sys.path[:] = [entry for entry in sys.path if entry != root]
+    sys.path[:] = [entry for entry in sys.path if not holds_a_kit(entry)]
     sys.argv[:] = sys.orig_argv[:] = [""]
     allowed = msgspec.json.decode(limits, type=Limits)
     spaces = None if allowed.accelerator else namespaces.make(folder, readable, kernel.library_places())

@@ -124,7 +124,8 @@ class CoursePage:
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
         source = sources[name][1] if name in sources else None
         calm = self.shown.calm.get(name, "")
-        shown = verdict.html(name, step_titles()[name], file, source, result, calm, self.editor)
+        title, notes = step_titles()[name], self.board.notes(name)
+        shown = verdict.html(name, title, file, source, result, calm, self.editor, notes=notes)
         return {"html": shown}
 
     def _solution(self, name: str, request: Request) -> dict[str, Any]:
@@ -137,6 +138,7 @@ class CoursePage:
         }
 
     def _again(self, name: str) -> dict[str, Any]:
+        """Grades a step again."""
         self.session.events.put(Key(name))
         self.session.events.put(Key("r"))
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,18 @@ class CodeLine:
 
 
 def html(
-    step: str, title: str, file: Path, source: str | None, result: StepResult | None, calm: str = "", form: str = ""
+    step: str,
+    title: str,
+    file: Path,
+    source: str | None,
+    result: StepResult | None,
+    calm: str = "",
+    form: str = "",
+    *,
+    notes: Sequence[str] = (),
 ) -> str:
-    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, and `source` is
-    None for a file that can't be read or is not there. A learner's text is escaped."""
+    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, `notes` what was
+    left out of it, and `source` is None for a file that can't be read or is not there. A learner's text is escaped."""
     case = _case(file, source, result)
     source = source or ""
     check = leading(result.checks) if result and not calm else None
@@ -58,7 +67,7 @@ def html(
         **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
-        lead=lead, **_others(view, check),
+        lead=lead, notes=notes, **_others(view, check),
     )  # fmt: skip
 
 
