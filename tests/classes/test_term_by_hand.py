@@ -386,3 +386,14 @@ def test_gradescope_refuses_late_days_of_the_whole_term(
     assert not Path("a.zip").exists()
     assert command_line.run(["gradescope", "--assignment", "week1", "--out", "a.zip"]) == 0
     assert "Gradescope: the assignment, Configure Autograder" in capsys.readouterr().out and Path("a.zip").exists()
+
+
+def test_a_notebook_says_how_many_late_days_cost_nothing(tmp_path: Path) -> None:
+    """Next to what each other one costs."""
+    pytest.importorskip("nbformat", reason="what instructors need is not installed")
+    from grader.classes import release
+
+    (tmp_path / "assignments.toml").write_text(TERM, encoding="utf-8")
+    with language.use("en"):
+        said = release._what_counts([], marking.of(read(tmp_path / "assignments.toml"), "week1"))
+    assert "Late days for nothing in the whole term: 2, of which at most 1 in one assignment." in said
