@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import hashlib
 import multiprocessing
 import os
@@ -250,10 +251,12 @@ class _Recorder:
     def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
         """The answers of a misconception, if the check fails on them."""
         answers = self.asked.answers(wrong, question.name, question, form)
-        return answers if answers and answers.refused else Replies()
+        if not answers or not answers.refused:
+            return Replies()
+        return dataclasses.replace(answers, prints=[each.kept() for each in answers.prints])
 
     def _kept(self, answers: Replies) -> KnownFailure:
-        prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
+        prints = [self.fingerprints.setdefault(each.kept(), len(self.fingerprints)) for each in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 
 

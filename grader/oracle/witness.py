@@ -21,7 +21,7 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
-from grader.oracle.fingerprints import Fingerprint, agree_in, clearly_apart, fingerprint
+from grader.oracle.fingerprints import Print, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
 USUAL, OTHER_STREAM, ALONE = range(
@@ -73,7 +73,7 @@ class Question:
             return True
         return theirs.name in replaced and not theirs.right
 
-    def agrees(self, print_: Fingerprint, place: int, wrong: Misconception) -> bool:
+    def agrees(self, print_: Print, place: int, wrong: Misconception) -> bool:
         """Whether the student's answer at this place is the one of this fingerprint, or one that does not count."""
         if place >= len(self.answers):
             return False
@@ -87,7 +87,7 @@ class Replies:
     it was not asked to the end; `about`: the public name with the answer that failed it; `size`: of the last one, if
     the check measures it."""
 
-    prints: list[Fingerprint] = field(default_factory=list)
+    prints: list[Print] = field(default_factory=list)
     refused: bool | None = None
     about: str = ""
     size: int = 0
@@ -193,7 +193,7 @@ class Witness:
         by_chance = print_ is not None and theirs is not None and print_.is_random
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
-    def _parted(self, wrong: Misconception, question: Question) -> tuple[Fingerprint | None, Exchange | None]:
+    def _parted(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
         """The answer in which it parted from the student, or its last one, and the student's at this place."""
         answers = self._usual(wrong, question, until=question)
         place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
@@ -275,7 +275,7 @@ class _Fingerprinted:
         self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
     ) -> None:
         self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
-        self.prints: list[Fingerprint] = []
+        self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
         """Like the backend's, in another random stream."""
