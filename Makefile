@@ -121,7 +121,8 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of the attacks
-	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
+	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20 \
+	  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)
