@@ -1,19 +1,16 @@
-"""Files of a submission that are not read: their kind, and whether they may be all that was handed in."""
+"""A submission: its sources, and the files of it that are not read, each with the reason."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grader.base import files
 from grader.base.language import gettext as _
-from grader.base.paths import step_folders
-from grader.course import lab_log
-
-if TYPE_CHECKING:
-    from grader.course.submissions import Submission
+from grader.base.paths import STEP_NAME, step_folders
+from grader.course import answer_cells, lab_log
 
 MAX_UNREAD = 40  # of the list of files that were not read
 MAX_NAMED = 3  # of the files of a folder that holds no answer
@@ -25,6 +22,43 @@ NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Th
 BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
 OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps beside the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+
+
+@dataclass
+class Submission:
+    """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
+    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
+
+    `files` says what became of each file, `taken` which one was taken for a step without a file of its name, and why.
+    """
+
+    name: str
+    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)  # the steps for which each file was taken
+    given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
+    beyond: int = 0  # files that `unread` has no room for; `files` names them
+
+    def leave(self, file: str, reason: str) -> None:
+        """Notes a file that is not read, and why."""
+        self.unread[file] = self.files[file] = reason
+
+    def take(self, file: str, *steps: str) -> None:
+        """Notes a file that is graded as steps, besides those that it was taken for before."""
+        own = self.answers[file] = list(dict.fromkeys([*self.answers.get(file, []), *steps]))
+        self.files[file] = _("graded as {step}", step=", ".join(own))
+
+    def add_earlier(self, other: Submission, label: str) -> None:
+        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
+        self.earlier |= {
+            module: (f"{label}/{shown.partition('/')[2]}", source)
+            for module, (shown, source) in other.sources.items()
+            if module not in other.problems and not (STEP_NAME.fullmatch(module) and answer_cells.is_untouched(source))
+        }
 
 
 def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
