@@ -31,7 +31,7 @@ from grader.calls.codec import packed_outcome
 from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
-from grader.checks.trial import run_check
+from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.cache import Remembered
@@ -209,7 +209,7 @@ class _Recorder:
         """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
         isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
         known by that one."""
-        question, name = Question(check, seed, "cpu", [], called), check.__name__
+        question, name = Question(check, seed, "cpu", Verdict("fail", "", called)), check.__name__
         failed: dict[str, dict[int, KnownFailure]] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs, *self.generated]:
             touched, passed = self.step.touched(wrong.replaced), (name, wrong.name)

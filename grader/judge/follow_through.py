@@ -20,7 +20,7 @@ from grader.course.stubs import is_untouched, original, public_names, solved_of
 from grader.course.submissions import Submission
 from grader.course.tracks import may_rest_on
 from grader.judge.imported_names import ALL, Sources, imported_names, imported_steps
-from grader.judge.messages import GradeRequest, StepGraded
+from grader.judge.messages import GradeRequest, StepGraded, Way
 
 ROUNDS = 5  # times the time of a step: what grading one with references may take in all
 LOST = ("fail", "timeout", "todo")
@@ -72,11 +72,7 @@ class FollowThrough:
             again = self._graded_again(name, sources, earlier)
             spent += again.result.seconds
         if earlier.names:
-            self._set(name, by_itself(step, again.result, earlier))
-            left_out = self.graded[name].left_out  # an import of what was not there is told by the step's note
-            self.graded[name].left_out = [
-                line for line in left_out if not any(other in line for other in earlier.names)
-            ]
+            self._set(name, by_itself(step, again.result, earlier), earlier.names)
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
         """The steps, of those it has `imported`, that keep a failing step from being graded as it is; references
@@ -111,8 +107,12 @@ class FollowThrough:
         alone = self.run(again, [name])[name]
         return self.run(again, [name])[name] if alone.result.status == "error" else alone
 
-    def _set(self, name: str, result: StepResult) -> None:
-        self.graded[name].result, self.graded[name].undiagnosed = result, False
+    def _set(self, name: str, result: StepResult, replaced: Collection[str] = ()) -> None:
+        left_out = self.graded[name].left_out  # an import of what was not there is told by the step's note
+        left = [line for line in left_out if not any(other in line for other in replaced)]
+        self.graded[name] = msgspec.structs.replace(
+            self.graded[name], result=result, way=Way.ON_REFERENCES, left_out=left
+        )
 
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:

@@ -31,26 +31,23 @@ USUAL, OTHER_STREAM, ALONE = range(
 
 @dataclass(frozen=True)
 class Question:
-    """One failing check under one seed, the student's answers in it, and the public names it called.
-
-    `refused` is the call whose answer failed it, if the check says so; else it was the last one. `blames`: the name
-    that was wrong, where the answer of another shows it.
-    """
+    """One failing check under one seed, with its verdict on the student."""
 
     check: Callable[..., None]
     seed: int
     device: str
-    answers: list[Exchange]
-    called: frozenset[str]
-    refused: Exchange | None = None
-    blames: str = ""
+    verdict: Verdict
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
-    @classmethod
-    def of(cls, check: Callable[..., None], seed: int, device: str, verdict: Verdict) -> Question:
-        """The question of a check that failed."""
-        failure = verdict.failure
-        return cls(check, seed, device, verdict.exchanges, verdict.called, failure.about, failure.blames)
+    @property
+    def answers(self) -> list[Exchange]:
+        """The student's answers in it."""
+        return self.verdict.exchanges
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The public names that it called."""
+        return self.verdict.called
 
     @property
     def name(self) -> str:
@@ -60,8 +57,7 @@ class Question:
     @property
     def about(self) -> str:
         """The public name with the answer that failed the check."""
-        last = self.refused or (self.answers[-1] if self.answers else None)
-        return self.blames or (last.name if last else "")
+        return self.verdict.failure.blames or (self.verdict.last.name if self.verdict.last else "")
 
     def counts(self, place: int, replaced: Collection[str]) -> bool:
         """Whether the student's answer at this place says something about what replaces these names: an answer of one
@@ -69,7 +65,7 @@ class Question:
         or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer may
         differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
         theirs = self.answers[place]
-        if theirs is self.refused or place == len(self.answers) - 1:
+        if theirs is self.verdict.failure.about or place == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
