@@ -215,7 +215,7 @@ class Round:
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
                 write_student(self.request.out, graded, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
+            self.found[graded.file] = standing(graded, self._changed(graded, kept))
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
