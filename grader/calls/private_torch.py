@@ -45,8 +45,8 @@ SEEN, LATER = "2.6 to 2.13", "2.13, and not 2.6"
 
 
 class Private(NamedTuple):
-    """A private name: what it is for, what is lost without it, and the versions in which it was seen. One that is
-    `optional` is asked for, and done without if it isn't there."""
+    """A private name: what it is for, what is lost without it, and the versions in which it was seen. An `optional` one
+    may be missing."""
 
     path: str
     purpose: str
@@ -137,7 +137,7 @@ NAMES = (
     Private("torch.utils.data.dataloader._SingleProcessDataLoaderIter", "the same", "a DataLoader with workers fails"),
     Private("torch._C._dynamo.eval_frame", "refused: hands out any frame", "a learner's code reads ours"),
     Private("torch._dynamo", "replaced until something is compiled: no_compiler.py", "a slower start"),
-)  # fmt: skip
+)
 
 _C: Any = torch._C
 
@@ -159,9 +159,7 @@ GUARDS = (_C._ForceDispatchKeyGuard, _C._ExcludeDispatchKeyGuard, _C._SetExclude
 KEY_SWITCHES: tuple[Attribute, ...] = tuple(
     (_C, f"_dispatch_tls_set_dispatch_key_{what}") for what in ("included", "excluded")
 )
-MODE_SWITCHES: tuple[Attribute, ...] = (
-    (_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"),
-)  # fmt: skip
+MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
     (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")
@@ -181,7 +179,7 @@ REFERENCES = (torch._refs, torch._refs.nn.functional, torch._refs.special, torch
 
 
 def decompositions() -> list[dict[Any, Any]]:
-    """The tables of what ops are made of."""
+    """torch's tables of decompositions: the functions that compute an op by other ops."""
     tables: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
     with suppress(ImportError):
         from torch.onnx.ops import _impl as onnx_ops
@@ -208,7 +206,7 @@ def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
 
 
 def put(attribute: Attribute, made: Callable[[Any], Any]) -> None:
-    """Puts what is made of an attribute in its place."""
+    """Replaces an attribute by what `made` returns for it."""
     owner, name = attribute
     setattr(owner, name, made(getattr(owner, name)))
 
@@ -225,10 +223,13 @@ class UncompiledMode(TorchDispatchMode):
 
 # How torch is told that float32 products may be rounded to 19 bits (TF32) or less, and half-precision sums to halves.
 LOOSENERS = (
-    "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_float32_matmul_precision",
-    "_set_cublas_allow_fp16_reduced_precision_reduction", "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_cublas_allow_tf32",
+    "_set_cudnn_allow_tf32",
+    "_set_float32_matmul_precision",
+    "_set_cublas_allow_fp16_reduced_precision_reduction",
+    "_set_cublas_allow_bf16_reduced_precision_reduction",
     "_set_fp32_precision_setter",
-)  # fmt: skip
+)
 set_deterministic = _C._set_deterministic_algorithms  # as torch.use_deterministic_algorithms, without the compiler
 fill_new_memory = _C._set_deterministic_fill_uninitialized_memory
 plugged_in_backend = _C._get_privateuse1_backend_name

@@ -21,8 +21,8 @@ from grader.checks.value_text import show_call
 class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
-    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it gave a value where
-    the check asks for an error. `right`: the check has compared all of it, and went on.
+    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it returned a value, and the
+    check asks for an error. `right`: the check has compared all of it, and went on.
     """
 
     call: Call
@@ -63,7 +63,7 @@ class Oracle(Backend, Protocol):
     """A backend that knows the right answers, and the inputs that belong to them."""
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
+        """The inputs of a check under a seed, on a device; the next calls of `ask` belong to this check."""
 
     def again(self) -> Backend | None:
         """A second backend with the same answers; None if every check is known to pass on them."""

@@ -16,7 +16,7 @@ from grader.calls.call import Call
 from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
-FULLY_SHOWN = 12  # most elements of an argument whose numbers are shown
+FULLY_SHOWN = 12  # most elements of an argument that is shown in numbers
 ROW = 8  # elements of one row that are shown
 WIDTH = 110  # of a line of source
 MOST = 6  # items of a tuple or dictionary that are shown
@@ -170,10 +170,10 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
     elif dtype == torch.float64:
         text = repr(value)
     else:
-        kept = (f"{value:.{digits}g}" for digits in range(1, 10))
+        texts = (f"{value:.{digits}g}" for digits in range(1, 10))
         exact = torch.tensor(value, dtype=dtype)
         text = next(
-            (decimal for decimal in kept if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
+            (decimal for decimal in texts if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
         )
     return text if any(letter in text for letter in ".en") else text + ".0"
 
@@ -185,9 +185,9 @@ def constants(text: str) -> list[str]:
 
 
 def quiet(text: str) -> str:
-    """Text that a docstring can hold, whoever wrote it."""
-    kept = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
-    return kept.replace("\\", "/").replace('"""', "'''")
+    """Untrusted text, escaped so that a docstring can hold it."""
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return printable.replace("\\", "/").replace('"""', "'''")
 
 
 def paths_of(result: str, wanted: Any) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,9 +19,11 @@ class StepStanding:
     """A student's result in one step.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
-    `unexplained` is the title of the first check that fails, if no diagnosis says why. `unusable` says why what was
-    handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
+    `words` complete the sentence about one, by its name. `unexplained` is the title of the first check that fails, if
+    no diagnosis says why. `unusable` says why what was handed in could not be run; `invalid` and `not_imported`: no
+    check of it got beyond its import. `odd`: its process did something that no
+    honest answer does. `references`: the earlier steps whose
+    reference was in place when it was graded.
     """
 
     name: str
@@ -39,6 +41,7 @@ class StepStanding:
     not_imported: bool = False
     odd: bool = False
     references: tuple[str, ...] = ()
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def resting(self) -> str:
@@ -65,7 +68,7 @@ class Standing(Graded, kw_only=True):
 
     @property
     def requests(self) -> list[str]:
-        """Those for a second look that nobody has answered."""
+        """The unanswered ones for a second look."""
         return self.mark.requests if self.mark else []
 
     @property
@@ -83,7 +86,7 @@ class Standing(Graded, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether a person must look: there is no mark, and no rule says why."""
+        """True if a person must look: there is no mark, and no rule explains it."""
         return self.score is None and not self.absence
 
     @property
@@ -120,6 +123,7 @@ def _step(step: StepResult) -> StepStanding:
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
         references=tuple(step.references),
+        words={check.misconception: check.words for check in step.checks if check.misconception and check.words},
     )  # fmt: skip
 
 

@@ -53,14 +53,12 @@ class Way(StrEnum):
 
 class StepGraded(msgspec.Struct, tag=True, frozen=True):
     """One step is done: its result, the other steps that its imports asked for, whether they were there or not, the way
-    in which it was graded, and if that was requested, the first call that fails as a program.
-    `left_out`: a sentence for each line at the top level that raised."""
+    in which it was graded, and if that was requested, the first call that fails as a program."""
 
     result: StepResult
     imported: list[str]
     way: Way
     reproduction: Reproduction | None = None
-    left_out: list[str] = []
 
 
 class Asking(msgspec.Struct, tag=True):

@@ -136,6 +136,7 @@ class Ending:
             name=self.check.name, title=_(self.check.title), device=self.device, status=status,
             points=self.share if counts else 0.0, max_points=self.share, message=message,
             misconception=name_of(self.matching) if self.matching else None,
+            words=dict(self.matching[0].words) if self.matching else {},
             hint=nudge_of(self.matching) if self.matching else None,
             parting=None if self.silent and verdict.status != "pass" else shown.failure.parting,
             off_limits=bool(refusal), unwritten=self.is_unwritten, about=self.about, called=sorted(verdict.called),

@@ -91,23 +91,24 @@ class StepRun:
             name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
             score=score, max_score=self._step.points, seconds=round(time.perf_counter() - since, 4),
             checks=checks, output="".join(self._output), odd=self._odd,
+            left_out=list(self._left_out),
         )  # fmt: skip
         way = max(self._ways, key=list(Way).index)  # of several devices
-        return StepGraded(result, sorted(self._imported), way, program, list(self._left_out))
+        return StepGraded(result, sorted(self._imported), way, program)
 
     def _reproduction(self, checks: list[CheckResult]) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
-        told = leading(checks)
-        if told is None or told.unwritten:
+        failing = leading(checks)
+        if failing is None or failing.unwritten:
             return None
-        ending = next(ending for check, ending in zip(checks, self._endings, strict=True) if check is told)
+        ending = next(ending for check, ending in zip(checks, self._endings, strict=True) if check is failing)
         verdict = ending.smaller[1] if ending.smaller else ending.verdict
         about = verdict.last
         if about is None:
             return None
         names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
+            self._step.name, failing.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
         )
 
     def _run_on(self, device: str, devices: int) -> None:
@@ -159,8 +160,8 @@ class StepRun:
         self._imported.update(run.student.imported)
 
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind the failing checks where torch's own parts take the place of those that the file
-        imports: their random numbers are those of the catalogue. Nothing if other checks fail then."""
+        """The misconceptions behind the failing checks when torch's own modules replace the steps that the file
+        imports: their random numbers are those of the catalogue. Empty if other checks fail then."""
         sources = with_stock(self._load.sources, run.student.imported)
         if sources is None:
             return {}
@@ -239,7 +240,7 @@ class DeviceRun:
             self.endings[place].smaller = text, small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
-        """What the answers themselves tell, of the failing checks that have no name."""
+        """The probes' diagnoses, from the answers alone, of failing checks without one."""
         failing = [
             probes.Failing(ending.refused, ending.check.function, ending.verdict)
             for ending in self.endings
@@ -269,7 +270,7 @@ class DeviceRun:
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, where one gives exactly the student's answers."""
+        """The misconceptions behind each failing check: those that give exactly the student's answers."""
         questions = [
             self._question(ending.check, ending.verdict, self.answers.seed)
             for ending in self.endings

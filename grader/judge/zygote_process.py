@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from grader import STARTS
 from grader.sandbox.environment import clean_environment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -18,12 +19,12 @@ SIGKILL = 9
 # Python's after-fork handlers (locks, loggers) are for programs with threads. After forking a process with a single
 # thread they are useless, and the first to dirty pages: a millisecond. Random numbers are the exception: the zygote's
 # children reseed them. Descriptors that a shell left open are closed first.
-START = """
+START = f"""
 import os, sys
 root, control, claims = sys.argv[1:]
 for low, high in ((3, int(control)), (int(claims) + 1, 1 << 20)): os.closerange(low, high)
 os.chdir("/")
-sys.path.append(root)
+{STARTS}
 os.register_at_fork = lambda **calls: None
 from grader.judge import zygote
 zygote.main(int(control), root, int(claims))
@@ -40,7 +41,7 @@ class ZygoteProcess:
 
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         claims = cpu_claims()
-        there = max(theirs.fileno(), claims) + 1  # where the child finds them: duplicates are inherited
+        there = max(theirs.fileno(), claims) + 1  # the first number of the child's: duplicates are inherited
         null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         shown = 2 if os.environ.get("KIT_DEBUG") else 3
         self.pid = os.posix_spawn(

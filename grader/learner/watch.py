@@ -23,16 +23,7 @@ from grader.course import choice, submissions
 from grader.judge import grader
 from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
-from grader.learner.background import (
-    BackgroundGrader,
-    CheckAsked,
-    Dropped,
-    Event,
-    Key,
-    Look,
-    NothingGraded,
-    StepDone,
-)  # fmt: skip
+from grader.learner.background import BackgroundGrader, CheckAsked, Dropped, Event, Key, Look, NothingGraded, StepDone
 from grader.learner.watch_keys import Session
 from grader.report import console as screen
 
@@ -181,7 +172,7 @@ class Watch(Session):
             background.prepare([following] if following else [], self.board.seed)
 
     def _note_broken(self, name: str) -> None:
-        """A file that is not valid Python yet is not graded; what imports it is, if it passed."""
+        """Notes a file that is not valid Python yet: it is not graded, but steps that import it are, if they passed."""
         self.asked.discard(name)
         self.broken.add(name)
         if self.board.passes(name):
@@ -190,11 +181,12 @@ class Watch(Session):
         self.draw()
 
     def _has_newer(self) -> bool:
-        """Whether a save waits that ends the grading in progress."""
+        """True if a newer save is queued that ends the grading in progress."""
         newer = bool(self.waiting) and self.waiting[0] in self.asked and self.latest > self.since
         return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
 
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
+        """Takes a verdict, or the grader's failure: saves it, shows it, and queues what depends on it."""
         self._forget_grading()
         self.stopping = self.dropped_before = False
         if result is None:
@@ -212,13 +204,13 @@ class Watch(Session):
         if changes_sides or name in self.broken:
             self._wait_for(self._that_may_use(name))
         self.broken.discard(name)
-        asked = name in self.asked
+        was_asked = name in self.asked
         self.asked.discard(name)
         if self.board.current is None and (not result.is_settled or not self.waiting):
-            self.board.current, asked = name, True
+            self.board.current, was_asked = name, True
         if name == self.board.current:
             self.board.at = time.strftime("%H:%M:%S")
-        if self.redraws or asked and name == self.board.current:
+        if self.redraws or was_asked and name == self.board.current:
             self.draw()
             return
         if self.board.view == "all" and not self.waiting:
@@ -230,9 +222,10 @@ class Watch(Session):
         """The steps with work that import this one: their verdicts may change with it."""
         graded = [step for step in self.board.names if step != name and step in self.board.results]
         return [
-            step for step in graded
+            step
+            for step in graded
             if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
-        ]  # fmt: skip
+        ]
 
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]
@@ -240,6 +233,7 @@ class Watch(Session):
     # --- saves ---
 
     def _look(self) -> None:
+        """Polls the folder, and queues the steps with files that have changed."""
         changed = self.folder.changed()
         if not changed:
             return
@@ -310,7 +304,7 @@ def run(
     The session covers the steps in `names`, by default the core and every step with a file; `page` makes the page
     that shows it, too.
 
-    Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is
+    Raises submissions.NoSubmission if there is no such folder, and NotIsolated if one of the `required` layers is
     missing, before any code of a submission runs.
     """
     if not folder.is_dir():

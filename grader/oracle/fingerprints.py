@@ -35,7 +35,7 @@ FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
+    profile if random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three per floating tensor, packed
@@ -108,7 +108,7 @@ Print = Fingerprint | Taken
 
 
 def follows(call: Call, device: str) -> bool:
-    """Whether the answer belongs on the device where the check runs: the device of its tensors or its module.
+    """True if the right answer of a call is on the check's device, as its tensors or its module are.
 
     Tensors made from numbers alone are on the CPU unless the call says otherwise.
     """
@@ -126,8 +126,8 @@ def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool =
 
 def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
     """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
-    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. Where an error
-    was due any value counts as the same, unless it is asked for `exactly`."""
+    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. If an error was
+    due, any value counts as the same, unless `exactly`."""
     outcome = exchange.outcome
     if outcome is None:
         return False
@@ -210,7 +210,7 @@ def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = Fal
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
-    """Everything of these values that must be equal; what is on the device `home` is where it belongs."""
+    """Everything of these values that must be equal; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
         match leaf:

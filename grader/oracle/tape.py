@@ -170,7 +170,7 @@ class Tape(Asked):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """See `Asked`."""
+        """The recorded answers of a misconception; see `Asked`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
         prints: list[Print] = [self.index.fingerprints[number] for number in failed.prints] if failed else []
         return Replies(prints, True, failed.about, failed.size) if failed else None
@@ -218,7 +218,7 @@ def _out_of_step() -> CheckFailed:
 
 
 def _moved(outcome: Outcome, device: str) -> Outcome:
-    """A recorded outcome, moved to the device where the check runs."""
+    """A recorded outcome, moved to the device of the check."""
     if device == "cpu":
         return outcome
 

@@ -177,7 +177,7 @@ def _finite(value: float | bool | None) -> float | None:
 
 
 def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
-    """A panel each; `titled` is how a title is worded."""
+    """One panel each; `titled` words a title."""
     if isinstance(picture, Curves):
         return [_curves(picture, titled.format(title=_(title)), lines) for title, lines in picture.panels]
     return [_arrows(picture, titled.format(title=_(title)), sets) for title, sets in picture.panels]

@@ -1,4 +1,4 @@
-"""Takes the place of torch's compiler, and of sympy, until something is to be compiled.
+"""Stands in for torch's compiler and for sympy until something is compiled.
 
 Much of torch tells its compiler to keep out before it does its own work: an optimiser's step, `checkpoint` and
 `torch.func` import all of `torch._dynamo` for that, which takes as long as torch itself and wants a folder for a cache.
@@ -34,7 +34,7 @@ NEWS = ("graph_break", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mar
 
 
 class Deferred(types.ModuleType):
-    """Has the names that torch reads in passing. Any other name is one of the real module's, which is imported then."""
+    """A stand-in with the few names that torch reads in passing; any other name imports the real module."""
 
     def __init__(self, name: str, names: Mapping[str, Any]) -> None:
         super().__init__(name)
@@ -66,11 +66,11 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.import_module(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """It has run already."""
+        """Does nothing: the module has run already."""
 
 
 def install() -> None:
-    """Puts them in place, unless the real ones have been imported."""
+    """Puts the stand-ins in place, unless the real modules have been imported."""
     import torch
 
     sys.meta_path.insert(0, Submodules())
@@ -91,7 +91,8 @@ def install() -> None:
 
 
 def real(name: str) -> types.ModuleType:
-    """Torch's compiler, or sympy and what torch builds on it, put where it belongs."""
+    """The real module by this name: torch's compiler, or sympy and what torch builds on it, imported in place of the
+    stand-in."""
     if isinstance(sys.modules.get(name), Deferred):
         together = (SYMBOLS, SHAPES, FUNCTIONS) if name != NAME else (NAME, CONFIG)
         for each in together:
@@ -112,11 +113,11 @@ def _as_it_is(function: Callable[..., Any] | None = None, *_rest: Any, **_option
 
 
 def _nothing(*_args: Any, **_options: Any) -> None:
-    """A stand-in for what would tell the compiler something."""
+    """Stands in for functions that tell the compiler something."""
 
 
 def _no(*_args: Any, **_options: Any) -> bool:
-    """Whether the compiler is at work."""
+    """False: the compiler is not at work."""
     return False
 
 
@@ -124,7 +125,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-# What torch's functions of these names return where every argument is a plain number or a sequence of such.
+# What torch's functions of these names return if every argument is a plain number or a sequence of such.
 OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
     "Max": lambda *values: max(values),
     "expect_true": _itself,
@@ -142,7 +143,8 @@ OF_NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 
 def _of_numbers(name: str, module: str = SHAPES) -> Callable[..., Any]:
-    """Torch's function of this name, which is imported for the first argument that is more than a plain number."""
+    """A stand-in for torch's function of this name: answers plain numbers itself, and imports the real one for anything
+    else."""
 
     def function(*values: Any, **options: Any) -> Any:
         if not options and all(map(_is_plain, values)):

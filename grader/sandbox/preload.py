@@ -26,9 +26,11 @@ NOT_BELOW_PYTHON = (
     "masked_scatter_backward",
 )  # fmt: skip
 OURS_ON_META = (
-    "relu", "native_layer_norm",  # what torch has for them runs half a millisecond of Python
-    "_local_scalar_dense", "nonzero",  # what torch has for them refuses
-)  # fmt: skip
+    "relu",
+    "native_layer_norm",  # what torch has for them runs half a millisecond of Python
+    "_local_scalar_dense",
+    "nonzero",  # what torch has for them refuses
+)
 
 
 def load_torch() -> None:
@@ -44,7 +46,7 @@ def load_torch() -> None:
     if sys.platform != "win32":
         importlib.import_module("resource")
     torch.compile = _uncompiled
-    torch.use_deterministic_algorithms = _deterministic
+    torch.use_deterministic_algorithms = functools.partial(_deterministic, private_torch.set_deterministic)
     private_torch.load_in_this_process()
     private_torch.without_fusers(_stays_off)
     no_compiler.install()
@@ -151,18 +153,16 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
     return (lambda function: function) if model is None else model
 
 
-def _deterministic(mode: bool, *, warn_only: bool = False) -> None:
-    """`torch.use_deterministic_algorithms` without notifying the compiler, which torch would import for that."""
-    from grader.calls import private_torch
-
-    private_torch.set_deterministic(mode, warn_only=warn_only)
+def _deterministic(set_for_torch: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
+    """Replaces torch's function of this name, which would import the compiler to notify it."""
+    set_for_torch(mode, warn_only=warn_only)  # passed in: in a worker nothing of ours can be imported any more
 
 
 def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition, but for those that every Transformer runs: they get one of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours.
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""Runs the top level of a file as a notebook's kernel runs cells: what raises is left out, and the rest runs."""
+"""Runs the top level of a file as a notebook's kernel runs cells: a statement that raises is left out, and the rest
+runs."""
 
 from __future__ import annotations
 import __future__
@@ -141,8 +142,10 @@ def _future(body: Sequence[ast.stmt]) -> int:
     """The compiler's flags of the `from __future__` imports."""
     names = [
         alias.name
-        for each in body if isinstance(each, ast.ImportFrom) and each.module == "__future__" for alias in each.names
-    ]  # fmt: skip
+        for each in body
+        if isinstance(each, ast.ImportFrom) and each.module == "__future__"
+        for alias in each.names
+    ]
     return sum(FEATURES.get(name, 0) for name in set(names))
 
 
