@@ -23,7 +23,7 @@ from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.course.unread import notes
-from grader.judge import follow_through, ways
+from grader.judge import follow_through, routes
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
@@ -158,14 +158,14 @@ class Grader:
         Blocked steps are diagnosed with references in place of the steps that block them, the others once nothing is
         known to block them: a search in a file that rests on a wrong one takes longest, and finds nothing.
         """
-        first = msgspec.structs.replace(request, in_order=ways.in_order(everything))
+        first = msgspec.structs.replace(request, in_order=routes.in_order(everything))
         graded, finished = self._run(first, wanted, on_step)
-        for name in ways.to_repeat(graded, wanted):
+        for name in routes.to_repeat(graded, wanted):
             alone, also = self._run(first, [name], on_step)
             graded |= alone
             finished = _both(finished, also)
         self._follow_through(first, graded, wanted)
-        rest = ways.to_diagnose(graded, wanted)
+        rest = routes.to_diagnose(graded, wanted)
         again = self._run(request, rest, on_step)[0] if rest else {}
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 

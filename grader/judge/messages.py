@@ -41,8 +41,8 @@ class GradeRequest(msgspec.Struct):
     tells: bool = False  # each check is announced before it runs
 
 
-class Way(StrEnum):
-    """A way in which a step is graded, with the reason for it: `ways.py` decides."""
+class Route(StrEnum):
+    """A way in which a step is graded, with the reason for it: `routes.py` decides."""
 
     NOT_RUN = "there is nothing to run: a stub, no file, or a device or package is missing"
     FEW_MESSAGES = "in a right answer nothing has to be looked at twice"
@@ -57,7 +57,7 @@ class StepGraded(msgspec.Struct, tag=True, frozen=True):
 
     result: StepResult
     imported: list[str]
-    way: Way
+    route: Route
     reproduction: Reproduction | None = None
 
 

@@ -16,9 +16,9 @@ from grader.course import stubs
 from grader.course.steps import Check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
+from grader.judge.routes import without_running
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on
-from grader.judge.ways import without_running
 from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
 from grader.oracle.scripts import SharedScripts

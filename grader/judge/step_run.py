@@ -23,9 +23,9 @@ from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
-from grader.judge import outcome, ways
+from grader.judge import outcome, routes
 from grader.judge.follow_through import with_stock
-from grader.judge.messages import Asking, GradeRequest, StepGraded, Way
+from grader.judge.messages import Asking, GradeRequest, Route, StepGraded
 from grader.judge.outcome import Ending
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
@@ -69,7 +69,7 @@ class StepRun:
         self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
-        self._ways, self._tell = {Way.NOT_RUN}, tell
+        self._routes, self._tell = {Route.NOT_RUN}, tell
         seconds = self._limits.call_seconds * AT_TOP_LEVEL
         packages = tuple(re.split(r"\W", name)[0] for name in step.required)
         self._load = Load(step.name, request.sources, step.off_limits, request.references, seconds, packages)
@@ -93,8 +93,8 @@ class StepRun:
             checks=checks, output="".join(self._output), odd=self._odd,
             left_out=list(self._left_out),
         )  # fmt: skip
-        way = max(self._ways, key=list(Way).index)  # of several devices
-        return StepGraded(result, sorted(self._imported), way, program)
+        route = max(self._routes, key=list(Route).index)  # of several devices
+        return StepGraded(result, sorted(self._imported), route, program)
 
     def _reproduction(self, checks: list[CheckResult]) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
@@ -112,9 +112,9 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        way = ways.first(self._request, device)
-        if way is Way.FEW_MESSAGES and self._ran_quickly(device, devices):
-            self._ways.add(way)
+        route = routes.first(self._request, device)
+        if route is Route.FEW_MESSAGES and self._ran_quickly(device, devices):
+            self._routes.add(route)
             return
         kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
@@ -123,9 +123,9 @@ class StepRun:
             run = self._on(student, device, devices)
             run.ask()
             passes = all(ending.passes for ending in run.endings)
-            way = Way.CALL_BY_CALL if passes else ways.of_failing(self._request, self._step.name)
-            self._ways.add(way)
-            if not passes and way is not Way.WITHOUT_DIAGNOSIS:
+            route = Route.CALL_BY_CALL if passes else routes.of_failing(self._request, self._step.name)
+            self._routes.add(route)
+            if not passes and route is not Route.WITHOUT_DIAGNOSIS:
                 run.diagnose(lambda: self._over_stock(run))
             if not self._load.public:
                 self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))
@@ -226,8 +226,8 @@ class DeviceRun:
         ]  # fmt: skip
 
     def diagnose(self, otherwise: Callable[[], dict[str, list[Misconception]]] = dict) -> None:
-        """Finds out which misconceptions are behind the checks that fail, and smaller cases. What is found in another
-        way is asked `otherwise`, if a failing check is left without a name."""
+        """Finds out which misconceptions are behind the checks that fail, and smaller cases. If a failing
+        check is left without a diagnosis, `otherwise` is called for more."""
         found = self._diagnoses()
         failing = [ending for ending in self.endings if ending.verdict.status == "fail" and not ending.is_unwritten]
         if any(ending.check.name not in found for ending in failing):

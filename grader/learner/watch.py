@@ -24,7 +24,7 @@ from grader.judge import grader
 from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, CheckAsked, Dropped, Event, Key, Look, NothingGraded, StepDone
-from grader.learner.watch_keys import Session
+from grader.learner.watch_keys import WatchSession
 from grader.report import console as screen
 
 LONG = (
@@ -43,7 +43,7 @@ class Page(Protocol):
         """Ends it."""
 
 
-class Watch(Session):
+class Watch(WatchSession):
     """One session: the steps it covers, and what each event does."""
 
     def __init__(

@@ -19,7 +19,7 @@ DIGITS_SECONDS = 1.0  # after which a number is complete: 1 may be the first dig
 ENTER = ("\n", "\r")
 
 
-class Session:
+class WatchSession:
     """The steps of a session that wait to be graded, and the board that shows them."""
 
     def __init__(self, board: boards.Board, console: Console, asked: set[str]) -> None:
@@ -77,7 +77,7 @@ class Session:
 class Keys:
     """The keys of one session, with the digits typed so far and whether `x` was pressed once."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WatchSession) -> None:
         self.session, self.board = session, session.board
         self.digits, self.typed_at, self.resetting = "", 0.0, False
 

@@ -14,23 +14,23 @@ from grader.base.paths import is_recorded, step_folder
 from grader.base.results import CheckResult, Status, StepResult
 from grader.course.stubs import is_untouched
 from grader.judge.imported_names import imported_steps
-from grader.judge.messages import GradeRequest, StepGraded, Way
+from grader.judge.messages import GradeRequest, Route, StepGraded
 from grader.oracle.live import Solution
 
 
-def first(request: GradeRequest, device: str) -> Way:
+def first(request: GradeRequest, device: str) -> Route:
     """The way in which the checks of a step that can be run are tried first on this device."""
     if request.references:
-        return Way.ON_REFERENCES
+        return Route.ON_REFERENCES
     shares = request.run and not request.reproduce and device == "cpu"
-    return Way.FEW_MESSAGES if shares else Way.CALL_BY_CALL
+    return Route.FEW_MESSAGES if shares else Route.CALL_BY_CALL
 
 
-def of_failing(request: GradeRequest, step: str) -> Way:
+def of_failing(request: GradeRequest, step: str) -> Route:
     """The way in which a step is graded of which a check failed, call by call."""
     if request.in_order and imported_steps(step, request.sources):
-        return Way.WITHOUT_DIAGNOSIS
-    return Way.ON_REFERENCES if request.references else Way.CALL_BY_CALL
+        return Route.WITHOUT_DIAGNOSIS
+    return Route.ON_REFERENCES if request.references else Route.CALL_BY_CALL
 
 
 def in_order(steps: Iterable[str]) -> bool:
@@ -47,7 +47,7 @@ def to_repeat(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list
 
 def to_diagnose(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list[str]:
     """The failing steps that have waited for what they import, and are blocked by nothing."""
-    return [name for name in wanted if graded[name].way is Way.WITHOUT_DIAGNOSIS]
+    return [name for name in wanted if graded[name].route is Route.WITHOUT_DIAGNOSIS]
 
 
 def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
@@ -84,4 +84,4 @@ def _not_run(
         name=step.name, track=step.track, title=_(step.title), status=status, score=score, max_score=step.points,
         seconds=0.0, checks=checks, message=message,
     )  # fmt: skip
-    return StepGraded(result, [], Way.NOT_RUN)
+    return StepGraded(result, [], Route.NOT_RUN)
