@@ -178,6 +178,7 @@ def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
 
 
 def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
+    """A misconception as a tape holds it, without its code."""
     return KnownWay(
         wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
         dict(wrong.words), generated,
@@ -262,6 +263,7 @@ class _Recorder:
         return dataclasses.replace(answers, prints=[each.kept() for each in answers.prints])
 
     def _kept(self, answers: Replies) -> KnownFailure:
+        """Answers as a tape holds them: by the numbers of their fingerprints."""
         prints = [self.fingerprints.setdefault(each.kept(), len(self.fingerprints)) for each in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 

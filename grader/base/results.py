@@ -297,6 +297,7 @@ def without_open_scores(report: Report) -> Report:
 
 
 def _emptied(step: StepResult) -> StepResult:
+    """The step without its checks, with the message of the first failing one."""
     first = leading(step.checks)
     return msgspec.structs.replace(step, checks=[], message=step.message or (first.message if first else ""))
 

@@ -101,6 +101,7 @@ class Implementation:
         return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
 
     def _numbered(self, call: Call) -> Call:
+        """The call with a number for its result, its arguments ready to send."""
         call.new_handle = next(self._handle_numbers)
         call.args = mapped(call.args, _sendable)
         call.kwargs = mapped(call.kwargs, _sendable)
@@ -351,6 +352,7 @@ class Handle(Answer):
         return bool(self._ask("shares", (first, second)).value)
 
     def _do(self, name: str, args: tuple[Any, ...] = ()) -> None:
+        """Queues an operation on the module for the next call."""
         call = Call(name, args, handle=self.number, options=Options(device=self.device))
         self._implementation._waiting.append(Exchange(call, self.exchange))
 

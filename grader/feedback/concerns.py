@@ -25,6 +25,7 @@ def concerns(standings: Sequence[Standing]) -> list[Concern]:
 
 
 def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None]) -> Iterable[tuple[Standing, str]]:
+    """The students to whom a reason applies, with its details."""
     reasons = ((standing, about(standing)) for standing in standings)
     return ((standing, what) for standing, what in reasons if what is not None)
 

@@ -266,6 +266,7 @@ class DeviceRun:
             self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
 
     def _small(self, case: Case) -> Verdict:
+        """The verdict on a small case."""
         self.student.allow(None)
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 

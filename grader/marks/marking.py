@@ -169,8 +169,8 @@ class Marking:
         )  # fmt: skip
 
     def for_groups(self, shared: Mapping[str, Sequence[str]]) -> Marking:
-        """The same, with the time of a group's hand-in for each of the group: `shared` has by which names a table may
-        know whose it was."""
+        """The marking with the time of a group's submission for each of its members; `shared` has the names by which a
+        table may know each member's submission."""
 
         def filled(times: Mapping[str, datetime]) -> dict[str, datetime]:
             found = {student: next((times[name] for name in names if name in times), None)

@@ -270,6 +270,7 @@ _short_waves = lru_cache(maxsize=64)(_waves)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:
+    """The dtype in which numbers are compared."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 

@@ -55,6 +55,7 @@ class Generated:
         return kept
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
+        """A misconception made by an operator, compiled at first use."""
         said = mistakes.of_many_steps().entries[change.family].said
         return Misconception(
             f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *said,

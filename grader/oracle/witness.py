@@ -203,6 +203,7 @@ class Witness:
         return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
     def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Replies:
+        """The answers of a misconception in its usual form; empty without any."""
         return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
