@@ -15,18 +15,17 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from grader.calls import private_torch as private
 from grader.calls.private_torch import (
     UncompiledMode,
     element_size,
+    fallthrough_kernel,
     in_place_of,
     include,
     is_included,
@@ -121,28 +120,28 @@ class _Fallback:
     which every op of a call takes longer that includes the key. To exchange them takes some milliseconds: the function
     stays from one call that is measured to the next."""
 
-    library: Any = None
+    library: private.Kernels | None = None
     looks = False
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
         """Registers another one."""
         if cls.library is not None:
-            cls.library._destroy()
-        cls.library = torch.library.Library("_", "IMPL")
+            cls.library.destroy()
+        cls.library = private.Kernels("_")
         cls.library.fallback(fallback, PLACE, with_keyset=looks)
         cls.looks = looks
 
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
-_DETACHED = torch.library.Library("aten", "IMPL")
-_DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
+_DETACHED = private.Kernels("aten")
+_DETACHED.impl("aten::detach", fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
     """Nothing is done at our key until someone looks again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
-        _Fallback.register(torch.library.fallthrough_kernel, looks=False)
+        _Fallback.register(fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
@@ -190,7 +189,7 @@ class LiveStorages(EveryOp):
 
     def __init__(self) -> None:
         self.measured = 0
-        self._made: list[tuple[StorageWeakRef, int]] = []
+        self._made: list[tuple[private.WeakStorage, int]] = []
         self._total = 0  # of all in the list
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
@@ -203,7 +202,7 @@ class LiveStorages(EveryOp):
                 storage = storage_of(leaf)
                 if storage.data_ptr() not in given:
                     elements = storage_size(storage) // element_size(leaf)
-                    self._made.append((StorageWeakRef(storage), elements))
+                    self._made.append((private.WeakStorage(storage), elements))
                     self._total += elements
         if self._total > self.measured:  # else it is no new peak, whatever has been freed
             self._made = [made for made in self._made if not made[0].expired()]
@@ -290,13 +289,12 @@ class SavedForBackward(EveryOp):
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._note, lambda saved: saved)
         self.measured = 0
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._hooks.__enter__()
-        self._made: dict[int, tuple[StorageWeakRef, int]] = {}
+        private.push_saved_hooks(self._note, lambda saved: saved)
+        self._made: dict[int, tuple[private.WeakStorage, int]] = {}
         SavedForBackward.active = self
         return self
 
@@ -304,7 +302,7 @@ class SavedForBackward(EveryOp):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         SavedForBackward.active = None
-        self._hooks.__exit__(kind, error, trace)
+        private.pop_saved_hooks()
         super().__exit__(kind, error, trace)
 
     def add_what_is_left(self, result: Any) -> None:
@@ -325,7 +323,7 @@ class SavedForBackward(EveryOp):
 
     def _make(self, made: Tensor) -> None:
         storage = made.untyped_storage()
-        self._made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes() // made.element_size()
+        self._made[storage.data_ptr()] = private.WeakStorage(storage), storage.nbytes() // made.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
         """Notes what a hook of the called code's own was given, and what it made of that."""
@@ -367,7 +365,7 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 private.put(private.SAVED_HOOKS, _noting_hooks)
 
 
-class KernelLaunches(ExitStack):
+class KernelLaunches(private.Contexts):
     """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
 
     def __init__(self) -> None:

@@ -9,14 +9,13 @@ import mmap
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
-from torch.overrides import TorchFunctionMode
 
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
@@ -28,12 +27,12 @@ from grader.calls.counters import (
     Narrowed,
     SavedForBackward,
 )
-from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
+from grader.calls.private_torch import Contexts, FunctionMode, UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
 
 
-class Circumstances(ExitStack):
+class Circumstances(Contexts):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
     `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: nobody will
@@ -59,8 +58,7 @@ class Circumstances(ExitStack):
         }
         self._meters = {measure: make() for measure, make in makers.items() if measure in options.measures}
 
-    def __enter__(self) -> Circumstances:
-        super().__enter__()
+    def __enter__(self) -> Self:
         if self._options.no_grad:
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
@@ -109,7 +107,7 @@ class Ordinary(nullcontext[None]):
         """Notes nothing."""
 
 
-class CopiesStay(TorchFunctionMode):
+class CopiesStay(FunctionMode):
     """Makes a tensor from a tensor where that lies, as in every process whose default device is the CPU: there torch
     moves to a default device only what comes from numbers."""
 
@@ -125,7 +123,7 @@ class CopiesStay(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class UnwrittenIsNan(TorchFunctionMode):
+class UnwrittenIsNan(FunctionMode):
     """Fills with NaN what is made without values, where kernels are to write it: memory holds what was there before,
     another number in each run, and now and then the right one."""
 

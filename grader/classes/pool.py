@@ -266,23 +266,6 @@ def close_graders() -> None:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def held() -> Iterator[None]:
     """A stop waits until what is done here is done as a whole: a report that is written is counted too."""
     late: list[int] = []
