@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
+from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
@@ -90,6 +91,10 @@ class Plan(msgspec.Struct, kw_only=True):
 OnStudent = Callable[[Graded, bool], None]
 
 
+# All attempts of one student have the time that one may take; the last one is graded first.
+TOO_LONG = N_("Not graded: this student's later attempts took {seconds} s, which is all that one may take.")
+
+
 @dataclass
 class Attempts:
     """One student while graded: what is known, the attempts that are graded, oldest first, and their results."""
@@ -97,6 +102,11 @@ class Attempts:
     graded: Graded
     tries: list[Student]
     done: dict[int, pools.TaskResult] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """What grading them has taken so far."""
+        return sum(answer.seconds for answer in self.done.values())
 
 
 @dataclass
@@ -126,10 +136,7 @@ class Round:
         with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
-                attempts = self.waiting[file]
-                attempts.done[int(number)] = answer
-                if len(attempts.done) == len(attempts.tries):
-                    self._best(self.waiting.pop(file))
+                self._tried(file, int(number), answer)
         return [self.found[file_name(name)] for name in names]
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
@@ -170,8 +177,20 @@ class Round:
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
                 how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
-                for number, one in enumerate(tries):
-                    yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+                most = len(plan.steps) * request.limits.step_seconds
+                for number, one in reversed([*enumerate(tries)]):
+                    if len(tries) > 1 and self.waiting[student.file].seconds > most:
+                        too_long = _(TOO_LONG).format(seconds=f"{most:.0f}")
+                        self._tried(student.file, number, pools.TaskResult(error=too_long))
+                    else:
+                        yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+
+    def _tried(self, file: str, number: int, answer: pools.TaskResult) -> None:
+        """Notes what came of an attempt; with the last of them the student is done."""
+        attempts = self.waiting[file]
+        attempts.done[number] = answer
+        if len(attempts.done) == len(attempts.tries):
+            self._best(self.waiting.pop(file))
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
         """A student who is only on the roster, by the rules: graded as nothing, or not graded, with the reason."""

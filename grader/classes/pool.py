@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
@@ -58,13 +59,14 @@ class Task:
 @dataclass(frozen=True)
 class TaskResult:
     """The result of a task: a report and its page, or the reason why there is none. `grader_failed`: as a whole or in a
-    step, which may be otherwise next time; `refused`: no other task would get a report."""
+    step, which may be otherwise next time; `refused`: no other task would get a report; `seconds` on the clock."""
 
     report: bytes = field(default=b"", repr=False)
     page: str = field(default="", repr=False)
     error: str = ""
     grader_failed: bool = False
     refused: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,14 +152,16 @@ def grade(task: Task) -> TaskResult:
                 ),
                 refused=True,
             )
+        started = time.monotonic()
         try:
             with GRADERS.one(task.limits) as grader, syntax.budget():
                 report = grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
             return TaskResult(error=str(refused), refused=True)
         except (GraderError, OverBudget, OSError) as error:
-            return TaskResult(error=str(error))
-        return TaskResult(msgspec.json.encode(report), _page(report), grader_failed=bool(failed_steps(report)))
+            return TaskResult(error=str(error), seconds=time.monotonic() - started)
+        made, failed = msgspec.json.encode(report), bool(failed_steps(report))
+        return TaskResult(made, _page(report), grader_failed=failed, seconds=time.monotonic() - started)
 
 
 def _page(report: Report) -> str:

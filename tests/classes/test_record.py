@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -15,12 +16,13 @@ import pytest
 
 from grader.base import files
 from grader.classes import class_list, class_run, hand_back, one_round, results
+from grader.classes import pool as pools
 from grader.course import steps as course
 from grader.feedback import table
 from grader.marks import assignments
 from grader.marks import marking as marks
 from grader.marks.assignments import BadTerm
-from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture
+from tests.cheap import NAMES, RIGHT, asked, cheap, cheaply, rows, run  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("cheaply")
 
@@ -291,6 +293,26 @@ def test_the_best_or_the_last_attempt(counts: str, points: float, tmp_path: Path
     assert sum(map(bool, best)) == (1 if counts == "last" else 3)
     again = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     assert again.kept == 1 and again.changes == [] and again.standings == done.standings
+
+
+def test_all_attempts_of_a_student_have_the_time_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last attempt is graded first; when they have taken all the time, the older ones are no further gradings."""
+    graded: list[str] = []
+
+    def slow(task: pools.Task) -> pools.TaskResult:
+        graded.append(task.submission.name)
+        return dataclasses.replace(cheap(task), seconds=100.0)
+
+    monkeypatch.setattr("tests.cheap.cheap", slow)
+    for day in range(10, 15):
+        hand_in(tmp_path / "in" / f"ada+scores+2026-09-{day} 21:00:00 UTC+ab", 1, 2)
+    hand_in(tmp_path / "in" / f"bob+scores+{ON_TIME}+ab", 1, 2)
+    marking = term(tmp_path, TERM.replace("steps =", 'attempts = "best"\nsteps ='))
+    done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
+    assert [one.score for one in done.standings] == [20, 20]
+    assert len(graded) == 1 + 3, "of five attempts: three steps have 180 s, which two do not use up"
+    kept = one_round.load(tmp_path / "out", "ada")
+    assert kept and [one.points for one in kept.tries] == [None, None, 20, 20, 20]
 
 
 def test_any_two_of_a_list(tmp_path: Path) -> None:
