@@ -34,10 +34,10 @@ DOCUMENTS = ["tour", "instructor", "writing-checks", "design", "security", "torc
 TEMPLATES = Path(__file__).parent / "templates"
 # mkdocs-material would fetch this from another machine, at every page.
 SHIM = "https://unpkg.com/iframe-worker/shim"
-LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
-IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
-LAB = re.compile(r"(?<!\[)`make lab NAME=(\w+)[^`]*`")
-OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
+LINK = re.compile(r"(?<!\!)\[([^\[\]]++)\]\((?!https?:|#|mailto:)([^()\s]++)\)")
+IMAGE = re.compile(r"!\[([^\[\]]*+)\]\((?!https?:)([^()\s]++)\)")
+LAB = re.compile(r"(?<!\[)`make lab NAME=(\w++)[^`]*+`")
+OTHER_LANGUAGE = re.compile(r"(?m)^(# [^·\n]*[^·\s]) · \[[^\[\]\n]++\]\([^()\n]*+\)$")
 
 
 class NotBuilt(RuntimeError):
