@@ -335,5 +335,5 @@ class _Ops(EveryOp):
     def __init__(self, names: set[str]) -> None:
         self._names = names
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        self._names.add(f"torch.{op.__name__.partition('.')[0]}")
+    def see(self, op: counters.Op, args: tuple[Any, ...], result: Any) -> None:
+        self._names.add(f"torch.{op.short}")

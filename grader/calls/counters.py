@@ -8,15 +8,13 @@ its Python key and the kernels is a fallback of ours. What a kernel calls inside
 
 from __future__ import annotations
 
-import functools
 import gc
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -62,15 +60,50 @@ class EveryOp:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
         include(KEY, self._was_included)
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """An op has run."""
         raise NotImplementedError
 
 
+class Op(NamedTuple):
+    """An op of torch's C++, as its name finds it. What the Python object of an op says of itself can be changed: then
+    another op runs, and counts as that."""
+
+    object: Any  # of Python: kept, so that its id stays its own
+    name: str  # such as `aten::add.Tensor`
+    handle: Any
+    call: Callable[..., Any]
+    runs_others: bool  # the ops inside it are to be seen: it is composed of them, or it is not torch's own
+    tensors: tuple[int, ...]  # the positions of arguments that may hold a tensor
+
+    @property
+    def short(self) -> str:
+        """Its name alone: `add`."""
+        return self.name.partition("::")[2].partition(".")[0]
+
+
+_OPS: dict[int, Op] = {}
+
+
+def _found(op: Any) -> Op:
+    found = _OPS.get(id(op))
+    if found is None:
+        qualified, _dot, overload = (name := op.name()).partition(".")
+        handle = private.handle_of(qualified, overload)
+        # In inference mode a composed op gets as far as our key.
+        runs_others = qualified.partition("::")[0] not in NAMESPACES or private.has_kernel(name, COMPOSITE)
+        arguments = handle.schema().arguments
+        tensors = tuple(index for index, one in enumerate(arguments) if isinstance(one.type, torch.TensorType))
+        call = private.overload_of(qualified, overload)[0]
+        found = _OPS[id(op)] = Op(op, name, handle, call, runs_others, tensors)
+    return found
+
+
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that has got as far as our key, and tells whoever is watching."""
-    if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
-        return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
+    op = _found(op)
+    if (not EveryOp.watching or op.runs_others) and not _has_number_for_tensor(op, args):
+        return redispatch(op.handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
         result = _called(op, args, kwargs)  # not `redispatch`, which takes no number where a tensor may be
@@ -81,38 +114,24 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return result
 
 
-@functools.cache
-def _runs_others(op: Any) -> bool:
-    """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
-    our key, or it is not torch's own."""
-    return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
+def _has_number_for_tensor(op: Op, args: tuple[Any, ...]) -> bool:
+    return any(isinstance(args[place], int | float | complex) for place in op.tensors if place < len(args))
 
 
-def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
-    return any(isinstance(args[place], int | float | complex) for place in _tensor_places(op) if place < len(args))
-
-
-def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
-        return op(*args, **kwargs)
+        return op.call(*args, **kwargs)
     except RuntimeError:
         if not _has_number_for_tensor(op, args):
             raise
     # Not every op takes a number there, as `pow` does not: torch's own code made a tensor of it.
-    places = _tensor_places(op)
-    return op(*(_as_tensor(each) if place in places else each for place, each in enumerate(args)), **kwargs)
+    return op.call(*(_as_tensor(each) if place in op.tensors else each for place, each in enumerate(args)), **kwargs)
 
 
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, float):
         return torch.scalar_tensor(value, dtype=torch.float64, device="cpu")
     return torch.tensor(value, device="cpu") if isinstance(value, int | complex) else value
-
-
-@functools.cache
-def _tensor_places(op: Any) -> list[int]:
-    """The positions of an op's arguments that may hold a tensor."""
-    return [index for index, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
 
 
 class _Fallback:
@@ -161,10 +180,6 @@ FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "a
 PRODUCTS = re.compile(
     r"mm(_|$)|matmul|conv(olution|_|\d)|linear(?!\dd)|embedding_bag|_trilinear$|rnn|lstm|gru|addr|solve|cdist"
 )
-LAUNCHERS = (
-    ("triton.runtime.interpreter", "GridExecutor", "__call__"),
-    ("triton.runtime.jit", "JITFunction", "run"),
-)
 ELEMENTWISE = re.compile(r"(_foreach_)?(mul|div|addcmul|addcdiv|lerp)_?$")
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
@@ -176,7 +191,7 @@ class LargestStorage(EveryOp):
     def __init__(self) -> None:
         self.measured = 0
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of what an op gave."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor):
@@ -192,7 +207,7 @@ class LiveStorages(EveryOp):
         self._made: list[tuple[private.WeakStorage, int]] = []
         self._total = 0  # of all in the list
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Adds the storages of what an op gave, but for those that it was given."""
         given = {
             storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
@@ -230,9 +245,9 @@ class MatrixProducts(EveryOp):
         self.on_meta = on_meta
         self.measured: Counter[str] = Counter()
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Counts the products of an op."""
-        name = op.name().partition("::")[2].partition(".")[0]
+        name = op.short
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
             self._count(first, length(first) * (second.shape[-1] if second.dim() > 1 else 1))
@@ -314,7 +329,7 @@ class SavedForBackward(EveryOp):
         kept = [self._made[place] for place in left]
         self.measured += sum(elements for storage, elements in kept if not storage.expired())
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of what an op gave, but for those that it was given: they were made before."""
         given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
         for leaf in result if isinstance(result, list | tuple) else (result,):
@@ -363,28 +378,3 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 
 # Before a learner's file can import the original.
 private.put(private.SAVED_HOOKS, _noting_hooks)
-
-
-class KernelLaunches(private.Contexts):
-    """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.measured = 0
-
-    def __enter__(self) -> KernelLaunches:
-        super().__enter__()
-        for module, name, method in LAUNCHERS:
-            if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
-                launch = getattr(owner, method)
-                setattr(owner, method, self._counting(launch))
-                self.callback(setattr, owner, method, launch)
-        return self
-
-    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        @in_place_of(launch)
-        def counting(*args: Any, **kwargs: Any) -> Any:
-            self.measured += 1
-            return launch(*args, **kwargs)
-
-        return counting

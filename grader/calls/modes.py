@@ -20,7 +20,6 @@ from torch.nn.attention.bias import CausalBias
 from grader.calls.builtins import BuiltIns
 from grader.calls.call import Measure, Options, Outcome
 from grader.calls.counters import (
-    KernelLaunches,
     LargestStorage,
     LiveStorages,
     MatrixProducts,
@@ -319,3 +318,36 @@ _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals
     for _name in ("stop", "reset_peak", "clear_traces"):
         setattr(_module, _name, _noting(getattr(_module, _name)))
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+LAUNCHERS = (
+    ("triton.runtime.interpreter", "GridExecutor", "__call__"),
+    ("triton.runtime.jit", "JITFunction", "run"),
+)
+
+
+class KernelLaunches(Contexts):
+    """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured = 0
+
+    def __enter__(self) -> KernelLaunches:
+        super().__enter__()
+        for module, name, method in LAUNCHERS:
+            if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
+                launch = getattr(owner, method)
+                setattr(owner, method, self._counting(launch))
+                self.callback(setattr, owner, method, launch)
+        return self
+
+    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        @in_place_of(launch)
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            self.measured += 1
+            return launch(*args, **kwargs)
+
+        return counting

@@ -80,9 +80,9 @@ NAMES = (
     Private("torch._C._ForceDispatchKeyGuard", "noted: passes by our key"),
     Private("torch._C._ExcludeDispatchKeyGuard", "noted: passes by our key"),
     Private("torch._C._SetExcludeDispatchKeyGuard", "noted: passes by our key"),
+    Private("torch._C._dispatch_find_schema_or_throw", "an op by its name, whatever its Python object says"),
     Private("torch._ops.OpOverload._handle", "what `redispatch_boxed` takes"),
     Private("torch._ops.OpOverload._op_dk", "noted: calls the kernel of a key"),
-    Private("torch._ops.OpOverload._schema", "which arguments of an op may be tensors"),
     Private("torch._ops.OpOverloadPacket", "tells torch's functions from a learner's of the same name"),
     Private("torch._ops.HigherOrderOperator", "tells torch's functions from a learner's of the same name"),
     Private("torch._ops._higher_order_ops", "lets ops written in Python pass our keys", "such an op fails"),
@@ -157,6 +157,7 @@ has_kernel, all_op_names = _C._dispatch_has_kernel_for_dispatch_key, _C._dispatc
 python_ops, later_python_ops = _higher_order_ops, _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS
 LOCAL_SCALAR = torch.ops.aten._local_scalar_dense.default  # the op of `item`
 
+handle_of, overload_of = _C._dispatch_find_schema_or_throw, _C._get_operation_overload  # the latter before it is noted
 _MODULE, _FILE = _C._DispatchModule, __file__
 _new_module = _C._dispatch_library  # before it is refused
 _register, _register_fallback, _reset = _MODULE.impl, _MODULE.fallback, _MODULE.reset

@@ -18,7 +18,7 @@ from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, Tried, without_open_scores
+from grader.base.results import Graded, Report, StepResult, Tried, without_open_scores
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
@@ -188,7 +188,7 @@ class Round:
     def _tried(self, file: str, number: int, answer: pools.TaskResult) -> None:
         """Notes what came of an attempt; with the last of them the student is done."""
         attempts = self.waiting[file]
-        attempts.done[number] = answer
+        attempts.done[number] = _sound(answer, self.plan.steps)
         if len(attempts.done) == len(attempts.tries):
             self._best(self.waiting.pop(file))
 
@@ -254,6 +254,22 @@ class Round:
         """The address behind the link for a second look."""
         term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
+
+
+def _sound(answer: pools.TaskResult, steps: Collection[str]) -> pools.TaskResult:
+    """The answer, or an error in its place if its report is none, or not of these steps: a worker may be on a machine
+    of others."""
+    try:
+        report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
+        odd = [step.name for step in report.steps if not _possible(step, steps)] if report else []
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        odd = [str(error)]
+    return pools.TaskResult(error=_("The grader failed: {reason}", reason=odd[0])) if odd else answer
+
+
+def _possible(step: StepResult, steps: Collection[str]) -> bool:
+    points = [step.score or 0.0, *(check.points for check in step.checks)]
+    return step.name in steps and all(0.0 <= each <= step.max_score for each in points)
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:

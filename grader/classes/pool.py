@@ -132,6 +132,8 @@ def _submitted(executor: Executor, task: Task) -> Future[TaskResult]:
 def _answer(future: Future[TaskResult]) -> TaskResult:
     try:
         answer = future.result()
+        if not isinstance(answer, TaskResult):
+            raise TypeError(type(answer).__name__)
     except Exception as error:  # of whatever kind a cluster raises: it is one submission's, and stops no other
         return TaskResult(error=_("The grader failed: {reason}", reason=error))
     if answer.refused:

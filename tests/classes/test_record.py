@@ -8,7 +8,7 @@ import signal
 import threading
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +313,35 @@ def test_all_attempts_of_a_student_have_the_time_of_one(tmp_path: Path, monkeypa
     assert len(graded) == 1 + 2, "of five attempts: three steps have 180 s, which two use up"
     kept = one_round.load(tmp_path / "out", "ada")
     assert kept and [one.points for one in kept.tries] == [None, None, None, 20, 20]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda honest: dataclasses.replace(honest, report=b"[" * 100_000),
+        lambda honest: dataclasses.replace(honest, report=b"\xff"),
+        lambda honest: dataclasses.replace(honest, report=honest.report.replace(b"step01", b"step05")),
+        lambda honest: dataclasses.replace(honest, report=honest.report.replace(b'"score":10.0', b'"score":1e300')),
+        lambda honest: "<script>",
+    ],
+    ids=["nested", "bytes", "another step", "vast", "no answer"],
+)
+def test_a_worker_that_forges_reaches_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: Callable[[Any], Any]
+) -> None:
+    """As one of a cluster can: that student has an error, and the others have their marks."""
+
+    def answered(task: pools.Task) -> Any:
+        honest = cheap(task)
+        return forged(honest) if task.submission.name == "eve" else honest
+
+    monkeypatch.setattr("tests.cheap.cheap", answered)
+    for name in ("ada", "eve", "zoe"):
+        hand_in(tmp_path / "in" / name, 1, 2)
+    done = run(asked(tmp_path / "in", tmp_path / "out"))
+    assert [(one.student, one.score) for one in done.standings] == [("ada", 20), ("eve", None), ("zoe", 20)]
+    kept = one_round.load(tmp_path / "out", "eve")
+    assert kept and kept.error.startswith("The grader failed")
 
 
 def test_any_two_of_a_list(tmp_path: Path) -> None:

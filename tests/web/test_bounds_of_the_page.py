@@ -125,9 +125,7 @@ class Collector(BaseHTTPRequestHandler):
 
 
 @browser.needed
-def test_a_cookie_that_another_server_was_sent_lets_no_other_user_in(
-    server: pages.PageServer, tmp_path: Path
-) -> None:
+def test_a_cookie_that_another_server_was_sent_lets_no_other_user_in(server: pages.PageServer, tmp_path: Path) -> None:
     """Cookies know no port: a browser that is led to another local server hands it ours."""
     if os.geteuid() != 0:
         pytest.skip("only root can be another user")
