@@ -63,6 +63,8 @@ class Pages:
         return name
 
     def _picture(self, words: str, file: Path, page: str) -> str:
+        if not file.resolve().is_relative_to(ROOT.resolve()):  # a lesson of others may name any file of this machine
+            raise NotBuilt(_("{page} shows {file}, which is no file of the course.").format(page=page, file=file.name))
         to = self.folder / "images" / file.name
         to.parent.mkdir(exist_ok=True)
         shutil.copy2(file, to)

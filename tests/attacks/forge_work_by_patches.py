@@ -7,13 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.multiprocessing import reductions
-from torch.utils import _python_dispatch
 
-torch.library.Library.fallback = lambda *given, **named: None
 reductions.StorageWeakRef.expired = lambda self: True
-torch._ops.OpOverload.name = lambda self: "mine::nothing"
-torch._ops.OpOverload.__call__.__code__ = (lambda self, /, *given, **named: self._op(*given, **named)).__code__
-torch._C._dispatch_library("IMPL", "_", "", "a", 1).fallback("Fake", torch.library.fallthrough_kernel, False)
 
 
 def attention_matrix_bytes(batch, num_heads, num_tokens, bytes_per_element=4):
