@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
@@ -39,8 +41,8 @@ class Options(msgspec.Struct, array_like=True):
 
 class Call(msgspec.Struct, array_like=True):
     """One request. Without `handle` it names a function or class of the module. With it, it names what is done to that
-    object: `__call__`, one of our operations (`calls.modules`), or, where `own` says so, a method or attribute that the
-    step asks for.
+    object: `__call__`, one of our operations (`calls.modules`), or, if `own`, a method or attribute that the step asks
+    for.
 
     The operations in `first` run before it, in order; the first that fails is answered instead.
     """
@@ -72,9 +74,9 @@ class LeftOut(msgspec.Struct, array_like=True):
 
 
 class Raised(msgspec.Struct, array_like=True):
-    """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
-    that failed before, and would have made the name that is missing; `near`: the known name that is spelled almost
-    like it."""
+    """The called code raised: type, message, and the line in the learner's own file. `left_out`: the line at the top
+    level that failed before, and would have made the name that is missing; `near`: the known name that is spelled
+    almost like it."""
 
     type: Name
     message: Text
@@ -131,3 +133,36 @@ class Load(msgspec.Struct, array_like=True):
     seconds: float = 5.0
     packages: tuple[str, ...] = ()
     quick: bool = False
+
+
+class Contexts:
+    """Contexts that are left in reverse, as by `contextlib.ExitStack`, of which anything can be replaced."""
+
+    def __init__(self) -> None:
+        self._leaving: list[Callable[..., Any]] = []
+
+    def enter_context(self, context: Any) -> None:
+        """Enters a context, to be left with this one."""
+        leave = type(context).__exit__
+        type(context).__enter__(context)
+        self._leaving.append(lambda *why: leave(context, *why))
+
+    def callback(self, function: Callable[..., Any], *args: Any) -> None:
+        """Has a function called when this one is left."""
+        self._leaving.append(lambda *_why: function(*args))
+
+    def close(self) -> None:
+        """Leaves all of them."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._leaving:
+            try:
+                self._leaving.pop()(kind, error, trace)
+            finally:
+                self.__exit__(kind, error, trace)
