@@ -102,12 +102,12 @@ class Attempts:
 
     graded: Graded
     tries: list[Student]
-    done: dict[int, pools.TaskResult] = field(default_factory=dict)
+    done: dict[int, pools.Answer] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
-        """What grading them has taken so far."""
-        return sum(answer.seconds for answer in self.done.values())
+        """The seconds that grading them has taken so far."""
+        return sum(step.seconds for answer in self.done.values() if isinstance(answer, Report) for step in answer.steps)
 
 
 @dataclass
@@ -193,11 +193,11 @@ class Round:
                 for number, one in reversed([*enumerate(tries)]):
                     if len(tries) > 1 and self.waiting[student.file].seconds > most:
                         too_long = _(TOO_LONG).format(seconds=f"{most:.0f}")
-                        self._tried(student.file, number, pools.TaskResult(error=too_long))
+                        self._tried(student.file, number, too_long)
                     else:
                         yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
-    def _tried(self, file: str, number: int, answer: pools.TaskResult) -> None:
+    def _tried(self, file: str, number: int, answer: pools.Answer) -> None:
         """Notes what came of an attempt; with the last of them the student is done."""
         attempts = self.waiting[file]
         attempts.done[number] = _sound(answer, self.plan.steps)
@@ -221,38 +221,33 @@ class Round:
         self.on_student(result, True)
 
     def _best(self, attempts: Attempts) -> None:
-        """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
-        graded, best, page = attempts.graded, -1.0, ""
+        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        graded, best = attempts.graded, -1.0
         tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
-            report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-            report = without_open_scores(report) if report else None
+            report, error = (answer, "") if isinstance(answer, Report) else (None, answer)
             tried = msgspec.structs.replace(
-                graded,
-                report=report,
-                error=answer.error,
-                attempt=number,
-                grader_failed=bool(answer.error) or answer.grader_failed,
-            )
+                graded, report=report and without_open_scores(report), error=error, attempt=number,
+                grader_failed=pools.grader_failed(answer),
+            )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
-                best, chosen, page = points, tried, answer.page
+                best, chosen = points, tried
         if len(attempts.tries) > 1:
             chosen.tries = tries
             own = unread.files_within(attempts.tries[chosen.attempt].submission, self.plan.steps)
             chosen.files = self.files_of[graded.student] = own
-        self._done(chosen, chosen.attempt, page=page)
+        self._done(chosen, chosen.attempt)
 
-    def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
-        """Marks, writes and counts one attempt of a student, unless it was kept unchanged."""
+    def _done(self, graded: Graded, attempt: int, kept: bool = False) -> None:
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
-                write_student(self.request.out, graded, page, self._ask(graded), self.request.also)
+                write_student(self.request.out, graded, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
+            self.found[graded.file] = standing(graded, self._changed(graded, kept))
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
@@ -273,15 +268,17 @@ class Round:
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
 
 
-def _sound(answer: pools.TaskResult, steps: Collection[str]) -> pools.TaskResult:
-    """The answer, or an error in its place if its report is none, or not of these steps: a worker may be on a machine
-    of others."""
+def _sound(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
+    """The answer, or an error in its place if it is no report, or not of these steps: a worker may be on a machine of
+    others."""
+    if isinstance(answer, str):
+        return answer
     try:
-        report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-        odd = [step.name for step in report.steps if not _possible(step, steps)] if report else []
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        report = msgspec.convert(msgspec.to_builtins(answer), Report)
+        odd = [step.name for step in report.steps if not _possible(step, steps)]
+    except (msgspec.ValidationError, TypeError) as error:
         odd = [str(error)]
-    return pools.TaskResult(error=_("The grader failed: {reason}", reason=odd[0])) if odd else answer
+    return _("The grader failed: {reason}", reason=odd[0]) if odd else answer
 
 
 def _possible(step: StepResult, steps: Collection[str]) -> bool:
@@ -345,16 +342,14 @@ def load(out: Path, file: str) -> Graded | None:
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
-def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also: Collection[str] = ()) -> None:
+def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
     """Writes the files about a student, the report last: if it is there, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
     also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
-        if report != graded.report or not page:
-            page = pages.html(report, every_picture=False, of_class=True)
-        also_written[PAGES] = page.encode()
+        also_written[PAGES] = pages.html(report, every_picture=False, of_class=True).encode()
     if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
         also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):
