@@ -188,14 +188,18 @@ class Round:
                     self._done(graded, len(tries) - 1)
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
-                how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
-                most = len(plan.steps) * request.limits.step_seconds
-                for number, one in reversed([*enumerate(tries)]):
-                    if len(tries) > 1 and self.waiting[student.file].seconds > most:
-                        too_long = _(TOO_LONG).format(seconds=f"{most:.0f}")
-                        self._tried(student.file, number, too_long)
-                    else:
-                        yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+                yield from self._each(student.file, tries)
+
+    def _each(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts of a student as tasks, the last one first, while there is time for one more."""
+        plan, limits = self.plan, self.request.limits
+        how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
+        most = len(plan.steps) * limits.step_seconds
+        for number, one in reversed([*enumerate(tries)]):
+            if len(tries) > 1 and self.waiting[file].seconds > most:
+                self._tried(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))
+            else:
+                yield f"{file}#{number}", pools.Task(one.submission, *how)
 
     def _tried(self, file: str, number: int, answer: pools.Answer) -> None:
         """Notes what came of an attempt; with the last of them the student is done."""

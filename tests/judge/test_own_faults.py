@@ -84,7 +84,7 @@ def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
             os.killpg(process.pid, number)  # as a terminal does: to all that have not left its group
         else:
             process.send_signal(number)
-        _out, said = process.communicate(timeout=20)
+        _out, said = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()
