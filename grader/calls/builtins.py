@@ -238,6 +238,8 @@ def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
 
 
 def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
+    """A kernel below the dispatcher's Python key that notes the built-in `name`, then runs the op."""
+
     def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return counters.run(op, keys, args, kwargs)

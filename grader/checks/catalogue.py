@@ -109,6 +109,7 @@ def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
 
 
 def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+    """The objects that replace public names, by name. Raises ValueError if they are others than stated."""
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}
     replaced: dict[str, Any] = marked()

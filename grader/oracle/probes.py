@@ -79,6 +79,7 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
 
 
 def _same(mine: Tensor, right: Tensor) -> bool:
+    """True if two tensors are equal up to rounding."""
     return mine.shape == right.shape and torch.allclose(mine, right, rtol=ROOM, atol=ROOM * _size(right))
 
 
@@ -87,6 +88,7 @@ def _size(tensor: Tensor) -> float:
 
 
 def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
+    """Yields the relation in which two dimensions are exchanged."""
     for one in range(right.ndim):
         for other in range(one + 1, right.ndim):
             if right.shape[one] > 1 and right.shape[other] > 1 and _same(mine, right.transpose(one, other)):

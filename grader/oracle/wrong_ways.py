@@ -79,6 +79,7 @@ class Text:
         }
 
     def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        """The edits of a text that replace `old` by `new`, one for each match."""
         if name not in self.definitions:
             raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
         text = self.definitions[name]
@@ -164,6 +165,7 @@ class WrongWays(Text):
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
     def _made(self, *ways: Way) -> Made:
+        """Names with all these mistakes made at once, compiled at first use."""
         names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
         return Made(list(names), lambda: self.compiled(*ways))
 
