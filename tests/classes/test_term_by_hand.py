@@ -332,10 +332,10 @@ def test_a_repository_is_its_students_and_a_group_has_one_time(tmp_path: Path) -
     (made,) = week1(tmp_path, tmp_path / "in")
     late = {one.student: one.lateness for one in made.done.standings if one.lateness}
     assert late == {
-        "Ada": "20 − 10 %: 1 d 12 h late, days begun: 2, 1 of them free",
-        "Bo": "20 − 10 %: 1 d 12 h late, days begun: 2, 1 of them free",
-        "Dora": "12 h 1 min late, days begun: 1, all of them free",
-        "Emre": "12 h 1 min late, days begun: 1, all of them free",
+        "Ada": "20 − 10 %: 1 d 12 h late, days started: 2, 1 of them free",
+        "Bo": "20 − 10 %: 1 d 12 h late, days started: 2, 1 of them free",
+        "Dora": "12 h 1 min late, days started: 1, all of them free",
+        "Emre": "12 h 1 min late, days started: 1, all of them free",
     }
     assert made.scores["Bo"] == made.scores["Ada"] == 18 and made.scores["Dora"] == made.scores["Emre"] == 20
     assert made.scores["week1-fh"] == 20 and made.scores["Finn"] is None  # nobody is meant by that address
