@@ -100,7 +100,10 @@ class CoursePage:
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
-        given = {"language": language.current(), "texts": texts(explore.TEXTS)}
+        files = {
+            int(name[4:6]): editor.opens(self.board.folder / f"{name}.py", 1, self.editor) for name in step_titles()
+        }
+        given = {"language": language.current(), "texts": texts(explore.TEXTS), "files": files}
         data = json.dumps(given, ensure_ascii=False).replace("<", "\\u003c")
         template = report_page.environment(TEMPLATES).get_template("shell.html.j2")
         return HTMLResponse(template.render(language=language.current(), data=data))
