@@ -163,7 +163,8 @@ class CoursePage:
 
     def _right(self) -> frozenset[str]:
         """The steps that passed when they were last graded."""
-        return frozenset(name for name in self.board.names if self.board.passes(name))
+        so_far = self.board.progress
+        return frozenset(name for name in so_far.names if so_far.steps[name].passes)
 
     def _tell(self, what: dict[str, Any]) -> None:
         self.server.events.tell("lab", what)

@@ -292,6 +292,9 @@ def test_gpt2s_weights_are_looked_into(
     assert (header["tokens"][0], "".join(header["tokens"])) == ("at", "attention")
     assert reading.look(view).agrees
     assert header["unknown"] == []
+    path = reading.flow(view, 1, 1, 2)[0]
+    assert len(path["boxes"]) == 19 and path["parts"]["agrees"]
+    assert "exp(" in flow.summed(reading, view, (1, 1, 2), "weights", 1)[0]
 
 
 def test_what_was_trained_comes_first_and_a_damaged_one_is_said(
