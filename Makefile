@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv/bin/python
-RUN := KIT_TYPED=make $(VENV) -P -m grader
+RUN := KIT_TYPED=make $(VENV) -P grader/__main__.py
 # What was typed behind the command, STEP=4 and the like, as words for a shell.
 NAMES = $(strip $(foreach name,$(filter-out ALL PYTHON VENV KIT_%,$(.VARIABLES)),$(if $(filter command,$(firstword \
   $(origin $(name)))),$(name))))
@@ -35,8 +35,10 @@ help: ## learn: Show this list (ALL=1: and what only those who maintain the kit 
 	@echo "Making .venv (once; torch is large)"
 	@$(PYTHON) -m venv .venv
 	@$(VENV) -m pip install --quiet --disable-pip-version-check -r requirements/base.lock
-	@# So that `python exercises/step08_multi_head.py` finds the package `exercises`. A relative path may be moved.
-	@$(VENV) -c 'import pathlib as p, sysconfig as s; p.Path(s.get_path("purelib"), "exercises.pth").write_text("../../../..\n")'
+	@# So that `python exercises/step08_multi_head.py` finds the package `exercises`. A relative path may be moved. The
+	@# other line: `python -m grader` next to a file `types.py` loads what Python needs for it before it looks there.
+	@$(VENV) -c 'import pathlib as p, sysconfig as s; p.Path(s.get_path("purelib"), "exercises.pth").write_text("../../../..\n" \
+	  "import sys; \"grader\" in sys.orig_argv[1:4] and __import__(\"runpy\")\n")'
 	@# As pip does for packages: where Python may write no bytecode, every command would compile the kit again.
 	@$(VENV) -m compileall -q grader || true
 	@touch $@
@@ -121,7 +123,8 @@ triton: .venv/ready ## learn: Add Triton, which step 29 needs (Linux, 300 MB)
 	@$(RUN) doctor
 
 test: .venv/ready-test ## make: Run the kit's own tests: few seeds, a sample of the attacks
-	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
+	@$(VENV) -m pytest -q -p no:cacheprovider -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20 \
+	  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 prove: .venv/ready-test ## make: Prove one step while you write it: STEP=4
 	@$(RUN) lint $(STEP)

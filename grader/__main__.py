@@ -1,13 +1,19 @@
-"""`python -m grader`, with the packages of `.venv` also where that is not the Python that was called."""
+"""`python -m grader` or `python -P grader/__main__.py`: uses the packages of `.venv`, also for another Python.
+
+The second finds this copy of the kit, whichever copy that Python knows.
+"""
 
 # ruff: noqa: E402  the process that loads torch is started before anything else is imported
 import os
 import sys
 
-root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if not sys.flags.safe_path:  # the current folder: a file `random.py` in it is a learner's, and not Python's
     del sys.path[0]
-sys.path[:] = [*(entry for entry in sys.path if os.path.realpath(entry) != root), root]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import grader
+
+grader.put_on_path()
 
 for number in (0, 1, 2):  # closed, as by `>&-`: what is opened next would get its number
     try:
@@ -31,13 +37,13 @@ PYTHON = HOME / "bin" / "python"
 
 
 def lacks_packages() -> bool:
-    """Whether this Python is too old, or has not what `make grade` installs."""
+    """True if this Python is too old, or lacks a package that `make grade` installs."""
     return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "msgspec"))
 
 
 if lacks_packages():
     if PYTHON.is_file() and Path(sys.prefix).resolve() != HOME.resolve():
-        os.execv(PYTHON, [str(PYTHON), "-P", "-m", "grader", *sys.argv[1:]])
+        os.execv(PYTHON, [str(PYTHON), "-P", __file__, *sys.argv[1:]])
     with language.use(language.system()):
         print(_("The packages of the kit are not installed for this Python. Type: make grade"), file=sys.stderr)
     if early:

@@ -1,4 +1,4 @@
-"""`from grader.nbgrader import configure`: the door for nbgrader_config.py; the room is instructor/nbgrader.py."""
+"""`from grader.nbgrader import configure`: what nbgrader_config.py imports; the code is in classes/nbgrader.py."""
 
 from grader.classes.nbgrader import configure
 

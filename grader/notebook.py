@@ -1,4 +1,5 @@
-"""`from grader.notebook import check, lab`: the door for notebooks that were handed out, into learner/ and labs/."""
+"""`from grader.notebook import check, lab`: what notebooks import that were handed out; the code is in learner/ and
+labs/."""
 
 from typing import Any
 

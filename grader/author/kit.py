@@ -120,19 +120,20 @@ def engine_files() -> list[str]:
 
 def learners_makefile(makefile: str) -> str:
     """The Makefile with the targets that a learner needs, and the settings before the first of them."""
-    kept = ["# `make grade` does all the set-up."]
+    kept_paragraphs = ["# `make grade` does all the set-up."]
     for number, paragraph in enumerate(makefile.strip().split("\n\n")):
         target = TARGET.search(re.sub(r"^\..*", "", paragraph, flags=re.MULTILINE)) or TARGET.match(paragraph)
         if target is None:
-            kept.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
+            kept_paragraphs.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
         elif "##>" in paragraph:  # the commands, one a line
-            kept.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
+            kept_paragraphs.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
         elif target[1] in TARGETS:
-            kept.append(paragraph)
-    return "\n\n".join(kept).replace("\n\n", "\n", 1) + "\n"
+            kept_paragraphs.append(paragraph)
+    return "\n\n".join(kept_paragraphs).replace("\n\n", "\n", 1) + "\n"
 
 
 def _is_learners(line: str) -> bool:
+    """True for a line of the Makefile about a target that learners have."""
     target = TARGET.match(line)
     return target is None or target[1] in TARGETS
 
@@ -158,7 +159,7 @@ def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
 
 
 def _copy_labs(to: Path) -> None:
-    """Labs and the capstone: they bring their own simple parts in place of references."""
+    """Copies the labs and the capstone: they bring their own simple parts in place of references."""
     for folder in lab_folders():
         for file in (file for kind in LAB_FILES for file in folder.glob(kind)):
             if file.name not in NOT_OF_A_LAB:

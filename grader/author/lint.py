@@ -67,7 +67,8 @@ def unparsed() -> list[str]:
 
 
 def in_names() -> list[str]:
-    """Misnamed step folders, and steps with the same number."""
+    """One line for each misnamed step folder, for steps with the same number, and for each fault in the mistakes of
+    many steps."""
     lines, numbers = [], defaultdict(list)
     for folder in sorted(SOLUTIONS.glob("*/*")):
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
@@ -81,7 +82,8 @@ def in_names() -> list[str]:
         )
         lines.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
-    return lines + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    lines += [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    return lines + list(_in_documents(SOLUTIONS))
 
 
 def in_reference(folder: Path) -> Iterator[str]:
@@ -202,7 +204,7 @@ def _in_imports(file: Path, source: str) -> Iterator[str]:
 
 
 def _in_catalogue(folder: Path) -> Iterator[str]:
-    """Mistakes that are not there, or can't be read."""
+    """One line for each catalogue of mistakes that is missing or can't be read."""
     if mistakes.files_of(folder):
         yield from _in_documents(folder)
     else:
@@ -213,8 +215,8 @@ def _in_documents(folder: Path) -> Iterator[str]:
     """Entries that can't be read, and those without a translation."""
     try:
         english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
-        told = mistakes.texts(folder, english)
-        untold = [entry for name, entry in english.entries.items() if name in told and (entry.text or entry.nudge)]
+        texts = mistakes.texts(folder, english)
+        untold = [entry for name, entry in english.entries.items() if name in texts and (entry.text or entry.nudge)]
         pairs = list(mistakes.translations(folder))
     except mistakes.Unreadable as problem:
         yield problem.said(_)

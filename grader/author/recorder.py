@@ -49,9 +49,8 @@ class NotRecorded(RuntimeError):
 
 
 def record_all(
-    folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None,
-    steps: Collection[str] = (),
-) -> None:  # fmt: skip
+    folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None, steps: Collection[str] = ()
+) -> None:
     """Writes the tape of every step, or of these steps, into its folder below `folder`.
 
     Tapes of steps that have not changed are taken from dist/tapes/. A step that lacks a package here is left out.
@@ -59,18 +58,25 @@ def record_all(
     checks.
     """
     chosen = recordable(steps)
-    kept = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
-    new = [step for step in chosen if not kept[step.name].is_file()]  # in order: the first ones are used first
+    tapes = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
+    new = [step for step in chosen if not tapes[step.name].is_file()]  # in order: the first ones are used first
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what torch warns of tells an author nothing
     processes = multiprocessing.get_context("spawn")  # torch can't be forked once it is in use
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), processes) as pool:  # starts none if nothing is new
         recorded = {pool.submit(_record, step.folder): step for step in new}
-        for step in chosen:
-            if step not in new:
-                _write(folder, step, kept[step.name].read_bytes(), on_step)
-        for made in as_completed(recorded):
-            step, tape = recorded[made], made.result()
-            _keep(kept[step.name], step.name, tape)
-            _write(folder, step, tape, on_step)
+        try:
+            for step in chosen:
+                if step not in new:
+                    _write(folder, step, tapes[step.name].read_bytes(), on_step)
+            for made in as_completed(recorded):
+                step, tape = recorded[made], made.result()
+                _keep(tapes[step.name], step.name, tape)
+                _write(folder, step, tape, on_step)
+        except BaseException:  # stopped, or a reference is wrong: the others would be recorded first
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def recordable(steps: Collection[str] = ()) -> list[course.Step]:
@@ -101,7 +107,7 @@ def sources(folder: Path) -> set[Path]:
         if file not in every:
             every.add(file)
             left += _imported(file)
-    return every.union(mistakes.files_of(folder))
+    return every.union(mistakes.files_of(folder), mistakes.files_of(SOLUTIONS))
 
 
 @cache
@@ -171,6 +177,7 @@ def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
 
 
 def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
+    """A misconception as a tape holds it, without its code."""
     return KnownWay(
         wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
         dict(wrong.words), generated,
@@ -193,7 +200,7 @@ class _Recorder:
         return self.recording(case, seed, named=False)
 
     def recording(self, check: Callable[..., None], seed: int, named: bool = True) -> Recording:
-        """One check under one seed; `named`: with the misconceptions' answers."""
+        """The recording of one check under one seed; `named`: with the misconceptions' answers."""
         oracle = _RecordedOracle(self.step)
         verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
         if verdict.status != "pass":
@@ -221,9 +228,9 @@ class _Recorder:
                 forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
             if uses_it and forms[ALONE].prints == forms[USUAL].prints:
                 del forms[ALONE]
-            kept = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
-            if kept:
-                failed[wrong.name] = kept
+            failures = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
+            if failures:
+                failed[wrong.name] = failures
             elif name not in wrong.refused_by:
                 self._passed.add(passed)
         return failed
@@ -253,6 +260,7 @@ class _Recorder:
         return answers if answers and answers.refused else Replies()
 
     def _kept(self, answers: Replies) -> KnownFailure:
+        """Answers as a tape holds them: by the numbers of their fingerprints."""
         prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 
@@ -265,7 +273,7 @@ class _RecordedOracle(LocalBackend):
         self.answered: list[tuple[str, Outcome]] = []
 
     def ask(self, call: Call) -> Outcome:
-        """The reference's answer, recorded."""
+        """The reference's answer, which is also recorded."""
         outcome = super().ask(call)
         # Records a copy: an answer about parameters changes with them.
         kept = copied(outcome)

@@ -1,1 +1,1 @@
-"""Results, limits, paths, language, files: what everything else uses. No torch."""
+"""Results, limits, paths, language, files: used by every other room. No torch."""

@@ -8,24 +8,27 @@ from pathlib import Path
 from grader.base import layouts
 from grader.base.layouts import GRADESCOPE, NOT_STUDENTS, Person, may_be_folder
 
-OF_BRIGHTSPACE = "index.html"  # beside the folders: a list of what is in the download
+OF_BRIGHTSPACE = "index.html"  # next to the folders: a list of what is in the download
 
 
 def people(submissions: Path) -> dict[str, Person]:
     """Every student in a folder, by the name of their row, in order. Raises BadDownload, OSError."""
     listing = sorted(os.listdir(submissions))
     named = [
-        *layouts.from_gradescope(submissions, listing), *layouts.from_moodle(submissions, listing),
+        *layouts.from_gradescope(submissions, listing),
+        *layouts.from_moodle(submissions, listing),
         *layouts.from_blackboard(submissions, listing),
-        *layouts.from_brightspace(submissions, listing), *layouts.from_canvas(submissions, listing),
-    ]  # fmt: skip
+        *layouts.from_brightspace(submissions, listing),
+        *layouts.from_canvas(submissions, listing),
+    ]
     everybody = {person.name: person for person in named}
     taken = {place for person in named for place in (person.folder, *person.texts)}
     taken |= {attempt.folder for person in named for attempt in person.attempts}
     left = [
-        name for name in listing
+        name
+        for name in listing
         if name not in taken and name not in NOT_STUDENTS and name[0] != "." and may_be_folder(submissions / name)
-    ]  # fmt: skip
+    ]
     everybody |= {person.name: person for person in layouts.from_folders(submissions, left)}
     if not everybody:
         everybody = {person.name: person for person in layouts.from_files(listing)}

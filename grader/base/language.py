@@ -83,7 +83,7 @@ def gettext(message: str, /, **values: object) -> str:
     """The message in the language in use, with the values that it names in braces."""
     language = _language.get()
     text = message
-    if language != "en":  # the engine's first: a lab's "step" is none of a course
+    if language != "en":  # the engine's first: a lab's "step" is not a step of a course
         text = messages(ENGINE, language).get(message) or messages(STEPS, language).get(message) or message
     return typed(text).format(**values) if values else typed(text)
 
@@ -117,7 +117,8 @@ def messages(whose: str, language: str) -> dict[str, str]:
 
     sources = [CATALOGUES / f"{language}.po"]
     if whose == STEPS:
-        documents = [*SOLUTIONS.glob("*/*/mistakes*.md"), *SOLUTIONS.glob("*/*/mistakes/*.md")]
+        places = ("mistakes*.md", "*/*/mistakes*.md", "*/*/mistakes/*.md")
+        documents = [path for place in places for path in SOLUTIONS.glob(place)]
         sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), *sorted(documents)]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

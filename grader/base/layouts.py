@@ -21,7 +21,7 @@ from grader.base.names import look
 
 # How Moodle names the folder of a student: full name, number of the submission, kind.
 MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]++)\w{0,64}+", re.DOTALL)
-# How it names a file where the teacher's download has no folders: the folder's name in front.
+# In a teacher's download without folders, a file's name starts with the folder's.
 MOODLE_FILE = re.compile(
     r"(?P<folder>(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+))_(?P<file>.+)", re.DOTALL
 )
@@ -49,11 +49,11 @@ GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
 # nbgrader's exchange keeps every attempt as `ada+scores+2026-09-14 23:58:59.123456 UTC+random`.
 INBOUND = re.compile(r"(?P<student>[^+]+)\+[^+]+\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(\+.*)?")
 ATTEMPT = re.compile(r"(?:attempt|try|version|제출|시도)[ _-]*(\d+)", re.IGNORECASE)
-# Where each file is one student's: what a copy of Drive's, or a platform, adds to a name.
+# If each file is one student's: the prefix that a copy of Drive's, or a platform, adds to a name.
 COPY_OF = re.compile(r"(?:copy of |copia de |kopie van |사본 - |사본_)", re.IGNORECASE)
 ALONE = (".ipynb", ".py", ".zip")
 STEP = re.compile(r"step\d\d(?:_[a-z0-9]+)*", re.IGNORECASE)
-AROUND = " \t_-+()[]"  # what stands between the parts of a file's name
+AROUND = " \t_-+()[]"  # what separates the parts of a file's name
 NOT_STUDENTS = ("__MACOSX", "__pycache__", ".git", ".DS_Store", "Thumbs.db", "desktop.ini")  # made by programs
 MAX_METADATA = 64 << 20  # bytes: it holds the results of every attempt
 MAX_ABOUT = 64 << 10  # bytes of a text next to an attempt
@@ -74,13 +74,14 @@ class Attempt:
 
 @dataclass
 class Person:
-    """Whom a download names: what the row is called, and what is theirs: `folder`, and in a flat download `files`, each
+    """A student in a download: the name of their row, and their files: `folder`, and in a flat download `files`, each
     on the disk by its own name.
 
     `texts` are further folders of Moodle's, `canvas_id`, `moodle_id`, `late`, `login` and `handed_in` what a platform
     says of them; `bare` is the name without what was added to tell people apart. `back` is how the platform's own names
-    start, by which it finds the student of a page that is uploaded. `missing` says why nothing of them is here, and
-    `section` is the roster's; `attempts`, if there are several, has the last one last.
+    start, by which it finds the student of a page that is uploaded. `missing` says why they have no files here, and
+    `section` is the roster's; `attempts`, if there are several, has the last one last; `shared` are the names
+    of the student who handed in for the group.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Person:
     missing: str = ""
     section: str = ""
     is_absent: bool = False  # the roster has them, and the download has not
+    shared: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -105,12 +107,13 @@ class Person:
         return look(self.bare if self.moodle_id else self.name)
 
     def is_other(self, person: Person) -> bool:
-        """Whether two people are known to be different, whatever they are called."""
+        """True if the platform's ids of the two differ, whatever their names."""
         return bool(self.login and person.login) and look(self.login) != look(person.login)
 
 
 def may_be_folder(path: Path) -> bool:
-    """Whether it is a folder, or a link to a place without permission: its student is named and not left out."""
+    """True for a folder, and for a link that can't be followed for lack of permission: its student is listed, not left
+    out."""
     try:
         return path.is_dir()
     except OSError:
@@ -125,7 +128,7 @@ def add_file(files: dict[str, str], own: str, name: str) -> None:
 
 
 def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> list[Person]:
-    """People by their plain names, with the platform's number behind names that look alike."""
+    """The people, each with their plain name; names that look alike get the platform's number behind them."""
     people = list(everybody)
     looks = Counter(look(person.bare) for person in people)
     for person in people:
@@ -137,7 +140,8 @@ def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> 
 
 
 def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
-    """Of one person, the folder with files and those with texts, or the same in the names of files."""
+    """The people of a download of Moodle's: each has a folder of files and folders of texts, or the same in the names
+    of files."""
     everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         is_folder = may_be_folder(submissions / name)
@@ -161,7 +165,7 @@ def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def from_canvas(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of a flat download: by login, with the ID behind it where two have the same."""
+    """The people of a flat download, each named by their login, and the ID behind it if two have the same."""
     everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         match = CANVAS_FILE.fullmatch(name)
@@ -188,8 +192,8 @@ def _is_of_another(name: str) -> bool:
 
 
 def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of a flat download: every attempt has its time in the name of its files, and a text next to them that
-    says who it is."""
+    """The people of a flat download: the names of an attempt's files hold its time, and a text next to them says which
+    student it is of."""
     everybody: dict[str, Person] = {}
     tries: dict[tuple[str, str], Attempt] = {}
     for name in listing:
@@ -214,7 +218,7 @@ def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _named_by_blackboard(file: Path, login: str) -> str:
-    """The full name, where the text that Blackboard puts next to an attempt says it of this login."""
+    """The full name of this login, from the text that Blackboard puts next to an attempt; empty if it has none."""
     with suppress(OSError), file.open("rb") as text:
         line = text.readline(MAX_ABOUT).decode("utf-8-sig", "replace").strip()
         name, _bracket, named = line.rstrip(")").rpartition("(")
@@ -228,7 +232,7 @@ def _named_by_blackboard(file: Path, login: str) -> str:
 
 
 def from_brightspace(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of a download with a folder an attempt; the first of the two numbers is the student's."""
+    """The people of a download with one folder per attempt; the first of its name's two numbers is the student's."""
     everybody: dict[tuple[str, str], Person] = {}
     for name in listing:
         match = BRIGHTSPACE_FOLDER.fullmatch(name)
@@ -247,7 +251,7 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 def _brightspace_time(text: str) -> str:
-    """`Sep 14, 2026 1158 PM` as other times are written; as it came if it can't be read."""
+    """`Sep 14, 2026 1158 PM` in ISO 8601; unchanged if it can't be read."""
     month, day, year, clock, half = text.replace(",", "").split()
     digits = clock.replace(":", "").zfill(4)
     hour = int(digits[:2]) % 12 + (12 if half == "PM" else 0)
@@ -262,7 +266,7 @@ def _brightspace_time(text: str) -> str:
 
 
 def from_folders(submissions: Path, names: Iterable[str]) -> list[Person]:
-    """A folder a student, or of nbgrader's exchange a folder an attempt."""
+    """The people of a download with one folder per student, or in nbgrader's exchange one per attempt."""
     everybody: dict[str, Person] = {}
     names = list(names)
     before = _shared(names) if len(names) > 2 else 0  # a classroom's repositories: `homework1-ada`
@@ -295,8 +299,8 @@ def attempts_in(folder: Path) -> list[Attempt]:
 def from_files(listing: list[str]) -> list[Person]:
     """The people of a folder in which each has one file, or files of steps, and the name is part of the file's own.
 
-    What all the names have in common, the name of a step, and what Drive adds to a copy are no part of it. Nobody where
-    a file is left without a name: then they are one student's.
+    What all the names have in common, the name of a step, and what Drive adds to a copy are not part of it. Empty if a
+    file is left without a name: then all files are one student's.
     """
     stems = {}
     for file in (name for name in listing if name[0] != "." and name.lower().endswith(ALONE)):
@@ -333,16 +337,18 @@ def _shared(names: Iterable[str]) -> int:
 
 
 def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
-    """The people of an export, each with what was handed in for them, also those without a folder. Raises
+    """The people of a Gradescope export, each with the submission made for them, also those without a folder. Raises
     BadDownload."""
     if GRADESCOPE not in listing:
         return []
     about = _metadata(submissions / GRADESCOPE)
     every = [
         (str(folder), submitter, table.get(":created_at"))
-        for folder, table in about.items() if isinstance(table, dict) and GRADESCOPE_FOLDER.fullmatch(str(folder))
-        for submitter in table.get(":submitters") or () if isinstance(submitter, dict)
-    ]  # fmt: skip
+        for folder, table in about.items()
+        if isinstance(table, dict) and GRADESCOPE_FOLDER.fullmatch(str(folder))
+        for submitter in table.get(":submitters") or ()
+        if isinstance(submitter, dict)
+    ]
     names = Counter(look(_text(submitter, ":name")) for _folder, submitter, _time in every)
     taken = {look(_text(submitter, field)) for _folder, submitter, _time in every for field in (":email", ":sid")}
     taken |= {look(_with_login(folder, submitter)) for folder, submitter, _time in every}
@@ -361,7 +367,7 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _with_login(folder: str, submitter: dict[str, Any]) -> str:
-    """The name of a submitter who shares it with another one."""
+    """A submitter's name with their login behind it, for a name that several submitters have."""
     login = _text(submitter, ":email") or _text(submitter, ":sid") or folder
     return f"{_text(submitter, ':name')} ({login})"
 

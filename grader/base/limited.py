@@ -1,7 +1,7 @@
-"""Work on what one person handed in, in a process of its own with a budget of processor time and memory.
+"""Processes one person's submission in a separate process with a budget of processor time and memory.
 
 The code that runs there is ours; what it reads is anyone's, and a text can be made to keep a parser busy. Without a
-budget a class would wait for one student.
+budget one student could hold up a class.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from grader import STARTS
 from grader.base import language
 from grader.base.language import gettext as _
 
@@ -26,9 +27,7 @@ SECONDS = 20  # of processor time for one call: a whole submission takes a tenth
 MEMORY = 2 << 30  # bytes beyond what the process has before its first call
 LATEST = 600.0  # seconds on the clock: a disk may be slow, and a class may run at the same time
 LENGTH = struct.Struct("<Q")
-START = (
-    "import sys; sys.path.append(sys.argv[1]); from grader.base.limited import serve; serve(*map(int, sys.argv[2:]))"
-)
+START = f"{STARTS}from grader.base.limited import serve; serve(*map(int, sys.argv[1:]))"
 
 
 class OverBudget(Exception):
@@ -47,22 +46,24 @@ class Limited:
         self._turn = threading.Lock()
 
     def start(self) -> None:
-        """Starts the process, which goes on to import while the caller does other things."""
+        """Starts the process without waiting for its imports."""
         if self._process is None:
-            given = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
+            arguments = [str(Path(__file__).parents[2]), str(self.seconds), str(self.memory)]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-c", START, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the caller, which ends it
-            )  # fmt: skip
+            )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result in that process. Raises OverBudget, and what the function raises."""
         with self._turn:
             self.start()
             assert self._process is not None and self._process.stdin and self._process.stdout
-            asked = function.__module__, function.__qualname__, arguments, language.current()
+            request = function.__module__, function.__qualname__, arguments, language.current()
             try:
-                _send(self._process.stdin, asked)
+                _send(self._process.stdin, request)
                 answer = _received(self._process.stdout, LATEST)
             except BaseException:  # Ctrl-C too: what comes later would be taken for the answer to the next call
                 self._end()
@@ -134,7 +135,8 @@ def serve(seconds: int, memory: int) -> None:
 
 
 def limit(seconds: int, memory: int) -> None:
-    """Sets what this process may take from now on, of memory once (0: any). Windows has no such limits."""
+    """Limits the processor time (seconds) and, once, the memory (bytes; 0 for any) that this process may take from now
+    on. Windows has no such limits."""
     try:
         import resource
     except ImportError:

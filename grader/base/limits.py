@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()  # layers that are left out, to measure what each protects against
 
     def of_step(self, stated: float | None) -> Limits:
-        """The limits for a step that states its seconds, or None; patience is applied."""
+        """The limits of a step, with the seconds that it states (None: the default) multiplied by the patience."""
         return msgspec.structs.replace(
             self,
             call_seconds=self.call_seconds * self.patience,

@@ -1,4 +1,4 @@
-"""Compares names of people: as they look, while they are shown as they came. Two people with names that look alike are
+"""Compares people's names by how they look; they are displayed unchanged. Two people with names that look alike are
 ambiguous: nothing that names one of them is applied, and their login or address decides."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ UNSEEN = ("VARIATION SELECTOR", "COMBINING GRAPHEME JOINER", "HANGUL FILLER", "H
 
 
 def same(name: str) -> str:
-    """A name in one of the ways in which Unicode writes it: a Mac takes Hangul and accents apart."""
+    """A name in Unicode's composed form (NFC): a Mac decomposes Hangul and accents."""
     return unicodedata.normalize("NFC", name)
 
 
 def look(name: str) -> str:
-    """A name or a login as a reader tells it from others: without case, width, kinds of space and what is not seen.
+    """A key for names or logins that look the same: without case, width, kinds of space and invisible characters.
 
     A platform lets its users choose their names, so that "Karl" may start with the sign of the unit kelvin.
     """
@@ -65,7 +65,7 @@ class Roll:
             self._names[look(plain)].add(name)
 
     def meant(self, name: str) -> list[str]:
-        """The class's names of all who may be meant by a name, a login or an address in a table, sorted.
+        """The class's names, sorted, of all students that a name, a login or an address in a table may refer to.
 
         An address is decided by the logins: a name may be whatever its owner likes.
         """
@@ -75,13 +75,13 @@ class Roll:
         return sorted(logins | self._names.get(look(name), set()))
 
     def own(self, name: str) -> str:
-        """The class's name of the one person who is meant; the name itself if it has no such person. For names that are
-        not ambiguous."""
+        """The class's name of the one person referred to; the given name itself if the class has no such person. Only
+        for names that are not ambiguous."""
         meant = self.meant(name)
         return meant[0] if len(meant) == 1 else name
 
     def is_ambiguous(self, name: str) -> bool:
-        """Whether several people may be meant: then nothing that the table says is applied."""
+        """True if the name may refer to several people: then nothing that the table says is applied."""
         return len(self.meant(name)) > 1
 
     def shown(self, names: Iterable[str]) -> str:

@@ -7,6 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from grader import STARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 # The folders in it are the tracks, and the folders in those the steps. A learner's copy of the kit has the checks and
 # the lessons of each step in `steps/`, and no solutions.
@@ -17,12 +19,7 @@ TAPE = "tape.safetensors"
 STEP_NAME = re.compile(r"step\d{2}_[a-z0-9_]+")
 
 
-# How a process of the kit's own starts: the kit is the last place where Python looks, and the current folder is none. A
-# file `random.py` of a learner's stays a file.
-START = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
-    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-)
+START = f"{STARTS}import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 
 
 def program(module: str, *words: str) -> list[str]:
@@ -44,7 +41,7 @@ def step_folder(name: str, solutions: Path = SOLUTIONS) -> Path:
 
 
 def shown(path: Path) -> str:
-    """A path as it is told: from the root of the repository on, where it is in it."""
+    """A path for messages: relative to the root of the repository if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 

@@ -15,7 +15,7 @@ import msgspec
 Status = Literal["pass", "fail", "error", "timeout", "skipped", "todo"]
 
 VERSION = 1  # of the report's form; `SCHEMA` counts further: a new key its second number, a corrected text its third
-SCHEMA = "1.3.1"
+SCHEMA = "1.4.0"
 # What a terminal obeys or does not show: C1 controls, marks of direction, letters without a width.
 OBEYED = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -46,7 +46,8 @@ class CheckResult(msgspec.Struct, kw_only=True):
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
     written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
-    are all those that it called, and `refused` is the one whose answer failed it.
+    are all those that it called, and `refused` is the one whose answer failed it. `words` complete the sentence about
+    the misconception, where it has places for them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     max_points: float
     message: str = ""
     misconception: str | None = None
+    words: dict[str, str] = {}
     hint: str | None = None
     parting: Parting | None = None
     off_limits: bool = False
@@ -68,7 +70,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
 
 
 class LineRemark(msgspec.Struct, kw_only=True):
-    """What a person says of one line of a student's code, with the line as it was handed in."""
+    """A person's remark on one line of a student's code, with the line as it was handed in."""
 
     line: int
     code: str
@@ -77,13 +79,12 @@ class LineRemark(msgspec.Struct, kw_only=True):
 
 class StepResult(msgspec.Struct, kw_only=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
-    says what the points mean then, or that a reference took the place of a step that was not handed in.
-    `references`: the earlier steps whose reference was in place. `odd`: its process ended by itself, sent what is no
-    answer, or met what the sandbox forbids.
+    says what the points mean then, or that a reference took the place of a step that was not handed in. `references`:
+    the earlier steps that references stood in for. `odd`: its process ended by itself, sent something other than an
+    answer, or did something that the sandbox forbids. `left_out`: a sentence on each top-level line that raised.
 
-    Where the grader itself failed (`error`), what was handed in can't be read (`fail`), or a package is missing that
-    the step needs (`skipped`), there is no score: it neither costs nor earns points. In the first two a person must
-    look.
+    If the grader itself failed (`error`), what was handed in can't be read (`fail`), or a package is missing that the
+    step needs (`skipped`), there is no score: it neither costs nor earns points. In the first two a person must look.
     """
 
     name: str
@@ -101,6 +102,7 @@ class StepResult(msgspec.Struct, kw_only=True):
     references: list[str] = []
     odd: bool = False
     remarks: list[LineRemark] = []
+    left_out: list[str] = []
 
     @property
     def without_score(self) -> bool:
@@ -196,12 +198,12 @@ class StepMark(msgspec.Struct, kw_only=True):
 class AssignmentMark(msgspec.Struct, kw_only=True):
     """A student's mark in an assignment: `earned` of `out_of`, less the share `late` of it; None if it is open.
 
-    `handed_in` and `until` are moments in ISO 8601, empty if they are not known; `extended` says why `until` is not
-    the assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much;
-    `unclear` is a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about
-    all of it, `requests` those of the student for a second look that nobody has answered. `said_by`: whose word
-    `handed_in` is. Of the `late_days`, each of which counts once it has started, `free_days` came out of the budget of
-    the term, which has `days_left`.
+    `handed_in` and `until` are moments in ISO 8601, empty if they are not known; `extended` says why `until` is not the
+    assignment's. `kit` and `seed`: what graded. `unsure`: a system says that it is late, and not how much; `unclear` is
+    a time of hand-in that can't be read, and on which the mark depends. `remarks` are a person's, about all of it,
+    `requests` the student's unanswered requests for a second look. `said_by`: the source of `handed_in`. Of the
+    `late_days`, each of which counts once it has started, `free_days` came out of the budget of the term, which has
+    `days_left`.
     """
 
     assignment: str
@@ -226,7 +228,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
 
 
 class Tried(msgspec.Struct):
-    """One of several attempts: its points, None where it is open, and when it was handed in."""
+    """One of several attempts: its points, None if it is open, and when it was handed in."""
 
     points: float | None
     handed_in: str = ""
@@ -267,7 +269,7 @@ class Graded(msgspec.Struct, kw_only=True):
     from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     digest: str = ""
     moodle_id: str = ""
-    back: str = ""  # how a platform's own names begin, by which it finds the student of a page
+    back: str = ""  # the start of a platform's own names, by which it finds the student of a page
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
@@ -295,6 +297,7 @@ def without_open_scores(report: Report) -> Report:
 
 
 def _emptied(step: StepResult) -> StepResult:
+    """The step without its checks, with the message of the first failing one."""
     first = leading(step.checks)
     return msgspec.structs.replace(step, checks=[], message=step.message or (first.message if first else ""))
 
@@ -310,13 +313,17 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
     return round(sum(score for score, _most in graded), 6), round(sum(most for _score, most in graded), 6)
 
 
+RANDOM = "random_answer"  # a probe's name
+
+
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
-    """The failing check to tell of first; None where every check passes."""
+    """The failing check to report first; None if every check passes."""
     return next(iter(failing_in_order(checks)), None)
 
 
 def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """The failing checks as they are told of: those first of which the mistake explains the most. What is skipped comes
+    """The failing checks in the order in which they are reported: first those with an answer that must not be random,
+    since it spoils what others compare, then those with the mistake that explains the most. What is skipped comes
     later, and what is not written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
     explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
@@ -326,6 +333,7 @@ def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
             check.unwritten,
             check.status == "skipped",
             not check.off_limits,
+            check.misconception != RANDOM,
             -explained[check.misconception or ""],
         ),
     )

@@ -30,8 +30,8 @@ _left: ContextVar[list[float] | None] = ContextVar("left", default=None)
 
 @contextmanager
 def budget(seconds: float = SECONDS) -> Iterator[None]:
-    """Limits parsing inside the block to this many seconds of processor time in all, and one more text. Beyond it
-    raises OverBudget."""
+    """Limits parsing inside the block to this many seconds of processor time in all; the text that exceeds it is still
+    parsed, the next one raises OverBudget."""
     token = _left.set([seconds])
     try:
         yield
@@ -190,15 +190,15 @@ def loops(source: str, function: str, longest: int) -> list[str]:
 
 
 def _never_ends(loop: ast.While) -> bool:
-    """Whether no name in a loop's condition can be another thing after a round, and nothing leaves the loop. What a
-    condition asks for its shape alone stays as it is until it is assigned."""
+    """True if no round of a loop can change a name in its condition, and nothing leaves the loop. A name of which the
+    condition reads only the shape can change by assignment alone."""
     inside = [node for statement in loop.body for node in ast.walk(statement)]
     if any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in inside):
         return False
-    asked = _names([loop.test])
+    names = _names([loop.test])
     stored = {name for node in inside if isinstance(getattr(node, "ctx", None), ast.Store) for name in _names([node])}
     handed_on = {name for node in inside if isinstance(node, ast.Call) for name in _names([node])}
-    return bool(asked) and asked.isdisjoint(stored | (handed_on - _sized(loop.test)))
+    return bool(names) and names.isdisjoint(stored | (handed_on - _sized(loop.test)))
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
@@ -206,6 +206,6 @@ def _names(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _sized(test: ast.expr) -> set[str]:
-    """The names whose shape alone a condition asks for, as in `ids.shape[1]` and `ids.size(1)`."""
+    """The names of which a condition reads only the shape, as in `ids.shape[1]` and `ids.size(1)`."""
     attributes = [node for node in ast.walk(test) if isinstance(node, ast.Attribute) and node.attr in OF_SHAPES]
     return {node.value.id for node in attributes if isinstance(node.value, ast.Name)}

@@ -1,4 +1,4 @@
-"""Files that anyone may have made, read by the trusted side: no link is followed, no device opened, nothing is run."""
+"""Reads files of unknown origin on the trusted side: no link is followed, no device opened, nothing is run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def content(path: Path, shown: str, limit: int) -> bytes:
 
 
 def damaged(shown: str, data: bytes) -> Unusable:
-    """The sentence about a notebook that can't be read: what it holds in place of one, and what to do about it."""
+    """The error for a notebook that can't be read: what the file holds instead, and what to do about it."""
     start = data[:MOST_OF_A_START].lstrip(b"\xef\xbb\xbf \t\r\n")
     line = next((number for number, text in enumerate(data.splitlines(), 1) if CONFLICT.match(text)), 0)
     if not data.strip():

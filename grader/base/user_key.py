@@ -28,8 +28,8 @@ def user_key() -> bytes | None:
     with contextlib.suppress(OSError):
         folder.mkdir(0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(made, "wb") as written:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as written:
                 written.write(secrets.token_bytes(SIZE))
         return _read(file)
     return None

@@ -53,7 +53,7 @@ FAMILIES: dict[str, re.Pattern[str]] = {
         r"^torch\.((exp2?|expm1|log|log2|log10|log1p|pow|float_power|sigmoid|tanh|sinh|cosh)_?|__r?pow__|logaddexp2?"
         r"|log(cum)?sumexp|log_?sigmoid|softplus|logit|xlogy|special_\w+)$"
     ),
-    "arrays": re.compile(r"^torch\.(numpy|__array__|tolist|__dlpack__)$"),  # where torch no longer sees what is done
+    "arrays": re.compile(r"^torch\.(numpy|__array__|tolist|__dlpack__)$"),  # code out of torch's sight
 }
 IN_ANY_FORM = ("torch", "product", "exponential", "arrays")  # what `AnyTorch` looks for
 
@@ -68,9 +68,9 @@ PLACES = {
     counters.PLACE: tuple(family for family in FAMILIES if family not in IN_ANY_FORM),
 }
 KEYS = [private.key_named(place) for place in PLACES]
-# Where torch has ops of its own; in any other an op may be the learner's own work.
+# The namespaces of torch's own ops; in any other an op may be the learner's own work.
 NAMESPACES = (*counters.NAMESPACES, "onnx")
-TAKEN_APART = "_decomp."  # before the name of a built-in whose parts were asked for
+TAKEN_APART = "_decomp."  # before the name of a built-in that was asked for by its parts
 IGNORED = {"__get__", "__set__"}  # reading `x.shape` does not count as a call
 PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorType, kinds.MethodWrapperType)
 
@@ -98,7 +98,7 @@ class BuiltIns:
 
     @property
     def looks(self) -> bool:
-        """Whether every op is looked at, and not only those of the families."""
+        """True if every op is watched, and not only those of the families."""
         return self._any_torch is not None
 
     def __enter__(self) -> BuiltIns:
@@ -142,18 +142,27 @@ def _watched() -> dict[str, Any]:
         for op, name, its_own in ops:
             if its_own.isdisjoint(families):
                 continue
-            made = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, made, place))
+            kernel = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
+            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, kernel, place))
             noted[op] = name
     look_for(FAMILIES)
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
+    private.when_references_are_there(functools.partial(_watch_references, noted))
+    return keys
+
+
+def _watch_references(noted: Mapping[OpOverload, str]) -> None:
+    """Wraps torch's own references for its ops, and what ops are made of for its compiler."""
+    for module in private.references():
+        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
+        for name in banned(functions, FAMILIES):
+            setattr(module, name, _noting(getattr(module, name), TAKEN_APART + name))
     for table in private.decompositions():  # the op is called again, by itself
         for op, name in noted.items():
             if op in table:
                 table[op] = _noting(table[op], TAKEN_APART + name)
-    return keys
 
 
 def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
@@ -208,10 +217,7 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield quantizable.MultiheadAttention, attribute, "multi_head_attention"
     for name in nn.modules.transformer.__all__:  # composed of parts that are all allowed
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
-    for module in private.REFERENCES:
-        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
-        yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))  # for its compiler
-    module = sys.modules["torch._higher_order_ops.flex_attention"]  # what it comes to where nothing is compiled
+    module = sys.modules["torch._higher_order_ops.flex_attention"]  # the function that it calls if nothing is compiled
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 
@@ -221,6 +227,7 @@ _LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set
 
 
 def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
+    """A kernel for our key that notes the built-in `name`, then runs the op with the keys in `after`."""
     handle = op._handle
 
     def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -231,6 +238,8 @@ def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
 
 
 def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
+    """A kernel below the dispatcher's Python key that notes the built-in `name`, then runs the op."""
+
     def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return counters.run(op, keys, args, kwargs)
@@ -239,6 +248,8 @@ def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
 
 
 def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, noting the built-in `name` at each call."""
+
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
@@ -253,6 +264,8 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function, noting the built-in op that its first argument leads to."""
+
     @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
         if name := _watched_name(handle_of(subject).schema().name):
@@ -263,6 +276,8 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
 
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's look-up of an overload, with a kernel that notes the built-in if that belongs to a family."""
+
     @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
         overloaded, name = function(qualified, overload), _watched_name(qualified)
@@ -281,6 +296,8 @@ def _watched_name(qualified: str) -> str:
 
 
 def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """A switch of torch's dispatch state that leaves our keys as they were."""
+
     @in_place_of(switch)
     def switching(*args: Any) -> Any:
         switched = switch(*args)

@@ -39,8 +39,8 @@ class Options(msgspec.Struct, array_like=True):
 
 class Call(msgspec.Struct, array_like=True):
     """One request. Without `handle` it names a function or class of the module. With it, it names what is done to that
-    object: `__call__`, one of our operations (`calls.modules`), or, where `own` says so, a method or attribute that the
-    step asks for.
+    object: `__call__`, one of our operations (`calls.modules`), or, if `own`, a method or attribute that the step asks
+    for.
 
     The operations in `first` run before it, in order; the first that fails is answered instead.
     """
@@ -72,9 +72,9 @@ class LeftOut(msgspec.Struct, array_like=True):
 
 
 class Raised(msgspec.Struct, array_like=True):
-    """The called code raised: type, message, and where in the learner's own file. `left_out`: the line at the top level
-    that failed before, and would have made the name that is missing; `near`: the known name that is spelled almost
-    like it."""
+    """The called code raised: type, message, and the line in the learner's own file. `left_out`: the line at the top
+    level that failed before, and would have made the name that is missing; `near`: the known name that is spelled
+    almost like it."""
 
     type: Name
     message: Text

@@ -69,15 +69,15 @@ def encode_call(call: Call) -> bytes:
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
-    """A call from its bytes, its tensors bare."""
+    """A call from its bytes; its tensors are not wrapped in `Placed`."""
     call, due = decode_call_later(header, payload)
     call.first = tuple([due(earlier) for earlier in call.first])
     return due(call)
 
 
 def decode_call_later(header: bytes, payload: bytes) -> tuple[Call, Callable[[Call], Call]]:
-    """A call from its bytes without its arguments, and what gives it, or one that comes first, these: no tensor is made
-    before the call that it is for is due. Read by the worker, from the judge it trusts."""
+    """A call from its bytes, without its arguments, and a function that adds them to it or to one of the calls in
+    `first`. A tensor is made only when its call is due. Read by the worker, from the judge it trusts."""
     tensors = _Later(payload)
     return _call_decoder.decode(header), lambda call: _unpacked_call(call, tensors)
 
@@ -239,6 +239,7 @@ def _put_aside(tensor: Tensor, tensors: dict[str, Tensor], *device: str) -> tupl
 
 
 def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
+    """The tensor with its dimensions permuted to the memory layout it was sent with. Raises BadMessage."""
     if order is None:
         return tensor
     if sorted(order) != list(range(tensor.dim())):
@@ -255,7 +256,9 @@ def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
 def _payload(tensors: dict[str, Tensor]) -> bytes:
     if not tensors:
         return b""
-    kept = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}  # alive while their memory is read
+    contiguous = {
+        key: tensor.detach().contiguous() for key, tensor in tensors.items()
+    }  # alive while their memory is read
     described = {
         key: safetensors.TensorSpec(
             dtype=_SAFETENSORS_NAMES[tensor.dtype],
@@ -263,7 +266,7 @@ def _payload(tensors: dict[str, Tensor]) -> bytes:
             data_ptr=tensor.data_ptr(),
             data_len=tensor.numel() * tensor.element_size(),
         )
-        for key, tensor in kept.items()
+        for key, tensor in contiguous.items()
     }
     return bytes(safetensors.serialize(described))
 

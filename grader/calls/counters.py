@@ -1,9 +1,9 @@
 """Measures what a call costs: the work of its matrix products, its largest storage, the kernels it launched, what it
 kept for its backward pass.
 
-A mode of torch's can be switched off by whoever is measured, with torch's own context managers, and code within another
-mode or a tensor subclass passes it by. So ops are seen where torch's dispatcher has already run all of these: between
-its Python key and the kernels is a fallback of ours. What a kernel calls inside is part of its op.
+The measured code can switch off a mode of torch's with torch's own context managers, and code within another mode or a
+tensor subclass bypasses it. So ops are counted after torch's dispatcher has run all of these: by a fallback of ours
+between its Python key and the kernels. The calls inside a kernel are part of its op.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AFTER = private.keys_after(KEY)
 
 
 class EveryOp:
-    """Is told of every op inside the block, by `see`: its arguments and what it gave."""
+    """Observes every op inside the block: `see` gets its arguments and its result."""
 
     watching: ClassVar[tuple[EveryOp, ...]] = ()
     _was_included = False
@@ -64,17 +64,17 @@ class EveryOp:
         include(KEY, self._was_included)
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """An op has run."""
+        """Called after each op that runs."""
         raise NotImplementedError
 
 
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs an op that has got as far as our key, and tells whoever is watching."""
+    """Runs an op that was dispatched to our key, and tells all observers."""
     if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
         return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
-        result = _called(op, args, kwargs)  # not `redispatch`, which takes no number where a tensor may be
+        result = _called(op, args, kwargs)  # not `redispatch`, which takes no number for a tensor
         for watcher in EveryOp.watching:
             watcher.see(op, args, result)
     finally:
@@ -84,8 +84,8 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 @functools.cache
 def _runs_others(op: Any) -> bool:
-    """Whether the ops inside this one are to be seen: it is composed of them, as in inference mode it gets as far as
-    our key, or it is not torch's own."""
+    """True if the ops inside this one are observed in its place: it is composed of them (in inference mode such ops are
+    dispatched to our key), or it is not torch's own."""
     return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
 
 
@@ -94,6 +94,7 @@ def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of the op; numbers become tensors if it takes only these."""
     try:
         return op(*args, **kwargs)
     except RuntimeError:
@@ -101,7 +102,7 @@ def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise
     # Not every op takes a number there, as `pow` does not: torch's own code made a tensor of it.
     places = _tensor_places(op)
-    return op(*(_as_tensor(each) if place in places else each for place, each in enumerate(args)), **kwargs)
+    return op(*(_as_tensor(each) if index in places else each for index, each in enumerate(args)), **kwargs)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -117,16 +118,16 @@ def _tensor_places(op: Any) -> list[int]:
 
 
 class _Fallback:
-    """What is done at our key with an op that has no function of its own there: nothing, or a function of Python's, by
-    which every op of a call takes longer that includes the key. To exchange them takes some milliseconds: the function
-    stays from one call that is measured to the next."""
+    """The handler at our key for ops without a function of their own there: none, or a Python function, which slows
+    every op of a call that includes the key. Exchanging them takes some milliseconds, so the function stays from one
+    measured call to the next."""
 
     library: Any = None
     looks = False
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
-        """Registers another one."""
+        """Replaces the handler, if it is another one."""
         if cls.library is not None:
             cls.library._destroy()
         cls.library = torch.library.Library("_", "IMPL")
@@ -140,23 +141,24 @@ _DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
-    """Nothing is done at our key until someone looks again."""
+    """Removes the handler at our key until an observer needs it again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
         _Fallback.register(torch.library.fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
-    """Has something registered at our key, so that it may be included."""
+    """Registers a handler at our key if it has none, so that the key may be included."""
     if _Fallback.library is None:
         rest()
 
 
 def _look() -> None:
+    """Registers the fallback that observes every op, if it isn't yet."""
     if not _Fallback.looks:
         _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
 
 
-# Where an op has its two factors: all that a matrix product, a linear layer or an einsum comes down to.
+# The positions of an op's two factors: every matrix product, linear layer or einsum ends in one of these.
 FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0}
 # Other ops in which there are products of matrices, few of which anybody needs.
 PRODUCTS = re.compile(
@@ -178,7 +180,7 @@ class LargestStorage(EveryOp):
         self.measured = 0
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave."""
+        """Notes the storages of an op's results."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor):
                 self.measured = max(self.measured, _elements(leaf))
@@ -194,7 +196,7 @@ class LiveStorages(EveryOp):
         self._total = 0  # of all in the list
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Adds the storages of what an op gave, but for those that it was given."""
+        """Adds the storages of an op's results, except those of its arguments."""
         given = {
             storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
         }
@@ -212,7 +214,7 @@ class LiveStorages(EveryOp):
 
 
 def _elements(tensor: Tensor) -> int:
-    """Of a tensor's storage; of a sparse one, of what its values take."""
+    """The number of elements in a tensor's storage; for a sparse tensor, in that of its values."""
     if tensor.layout == torch.strided:
         return int(storage_size(storage_of(tensor)) // element_size(tensor))
     if tensor.layout == torch.sparse_coo:
@@ -279,9 +281,9 @@ class Narrowed(UncompiledMode):
 class SavedForBackward(EveryOp):
     """Counts the elements of the storages that are saved for a backward pass inside the block, each once.
 
-    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that what they
-    hand on as it is counts. Besides, `add_what_is_left` adds what an op made and what is still there afterwards,
-    whatever holds it: an attribute of a `ctx`, or a list.
+    Hooks of the called code's own take what is saved, as those of `checkpoint` do, which forget it. Of that, only what
+    they store unchanged counts. Besides, `add_what_is_left` adds what an op made and what is alive afterwards, whatever
+    holds it: an attribute of a `ctx`, or a list.
     """
 
     active: SavedForBackward | None = None
@@ -308,16 +310,16 @@ class SavedForBackward(EveryOp):
         super().__exit__(kind, error, trace)
 
     def add_what_is_left(self, result: Any) -> None:
-        """Adds, once the call is over, what is still there, but for its result."""
+        """Adds, once the call is over, the storages that are still alive, except that of its result."""
         returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
         left = self._made.keys() - self._seen.keys() - self._ours - returned
         if any(not self._made[place][0].expired() for place in left):
             gc.collect()
-        kept = [self._made[place] for place in left]
-        self.measured += sum(elements for storage, elements in kept if not storage.expired())
+        storages = [self._made[place] for place in left]
+        self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
     def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of what an op gave, but for those that it was given: they were made before."""
+        """Notes the storages of an op's results, except those of its arguments, which were made before."""
         given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor) and _has_storage(leaf) and leaf.untyped_storage().data_ptr() not in given:
@@ -328,7 +330,7 @@ class SavedForBackward(EveryOp):
         self._made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes() // made.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
-        """Notes what a hook of the called code's own was given, and what it made of that."""
+        """Notes a tensor that went to a hook of the called code, and what the hook stored in its place."""
         self._make(saved)
         for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
             if isinstance(leaf, Tensor):
@@ -348,6 +350,8 @@ def _has_storage(tensor: Tensor) -> bool:
 
 
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
+    """torch's function that pushes saved-tensor hooks, telling the active count what the hooks store."""
+
     @in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         watch = SavedForBackward.active

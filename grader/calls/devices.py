@@ -34,12 +34,13 @@ def is_there(name: str) -> bool:
 
 
 def one(wanted: str) -> str:
-    """The device of what runs on one: the accelerator that is there, else the CPU, where `wanted` is `all`."""
+    """The one device for `wanted`: for `all` the accelerator, or the CPU if there is none."""
     return (accelerator() or CPU) if wanted == "all" else wanted
 
 
 def states(wanted: str) -> dict[str, str]:
-    """The state of each device, where `wanted` is one or `all`: "checked", "not available" or "not requested".
+    """The state of each device, if `wanted` (the name of one, or `all`) is to be checked: "checked", "not available" or
+    "not requested".
 
     Raises RuntimeError if torch knows no device of this name.
     """
@@ -80,8 +81,8 @@ def prepare(name: str) -> None:
 def is_in_use() -> bool:
     """Whether this process has initialised an accelerator, so that forking it is unsound."""
     name = accelerator()
-    asked = getattr(torch.get_device_module(name), "is_initialized", None) if name else None
-    return bool(asked()) if asked is not None else bool(name)
+    is_initialized = getattr(torch.get_device_module(name), "is_initialized", None) if name else None
+    return bool(is_initialized()) if is_initialized is not None else bool(name)
 
 
 def seed(number: int) -> None:
@@ -94,7 +95,7 @@ def seed(number: int) -> None:
 
 
 def synchronise(name: str) -> None:
-    """Waits until the device has done what it was given: before a clock is read."""
+    """Waits until the device has finished its work: before a clock is read."""
     if name not in (CPU, META):
         torch.get_device_module(name).synchronize()
 
@@ -122,10 +123,10 @@ def tensor_types() -> tuple[type[Tensor], ...]:
 
 
 def compute_exactly() -> None:
-    """Has products of float32 computed in float32 and sums of halves in float32, in this process, for good: a learner's
-    file may say otherwise, as many do for speed, and still gets the numbers that the reference got.
+    """Computes products of float32 and sums of halves in float32, in this process, for good: a learner's file may set
+    otherwise, as many do for speed, and still gets the reference's numbers.
 
-    cuDNN's convolutions use TF32 unless told not to: off by 0.0015, where 0.0001 is allowed.
+    cuDNN's convolutions use TF32 unless told not to: an error of 0.0015; 0.0001 is allowed.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else two products of the same may differ in a bit
     torch.backends.cudnn.allow_tf32 = False

@@ -33,7 +33,7 @@ def batch(frames: list[bytes]) -> bytes:
 
 
 def batch_size(message: tuple[bytes, bytes]) -> int:
-    """The number of messages that follow this one and are answered together; 0 if it says nothing of that."""
+    """The number of messages that follow this one and are answered together; 0 if this one starts no batch."""
     header, payload = message
     return int.from_bytes(payload, "little") if not header and payload else 0
 

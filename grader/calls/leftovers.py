@@ -29,7 +29,7 @@ from torch import nn
 
 from grader.calls import private_torch
 
-# Modules whose functions a file may replace, for itself and for all that runs after it.
+# Modules with functions that a file may replace, for itself and for all code that runs after it.
 OWNERS = (
     "torch", "torch._C", "torch._tensor", "torch.autograd", "torch.autograd.function", "torch.autograd.grad_mode",
     "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.special",
@@ -66,10 +66,12 @@ class Surroundings:
 
 
 def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:
+    """True if a namespace holds the very same objects as before."""
     return len(names) == len(values) and all(map(operator.is_, names.values(), values))
 
 
 def _namespaces() -> Iterator[Mapping[str, Any]]:
+    """The namespaces in which one step could replace something that the next one uses."""
     yield vars(builtins)
     for name in [*OWNERS, *(name for name in sys.modules if name.startswith("grader.calls."))]:
         if isinstance(module := sys.modules.get(name), types.ModuleType):
@@ -86,6 +88,7 @@ def _state() -> list[Any]:
 
 
 def _of_torch() -> list[Any]:
+    """torch's global settings and hooks."""
     return [
         torch.get_default_dtype(), str(torch.get_default_device()), torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(),
@@ -97,6 +100,7 @@ def _of_torch() -> list[Any]:
 
 
 def _of_python() -> list[Any]:
+    """The interpreter's global state: threads, tracers, streams, signals, modules, warnings and the like."""
     timers: Callable[[int], Any] = getattr(signal, "getitimer", lambda which: None)
     return [
         threading.active_count(), sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile(),

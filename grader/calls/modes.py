@@ -36,8 +36,8 @@ from grader.calls.values import leaves
 class Circumstances(ExitStack):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
-    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: nobody will
-    ask whether the code did on `meta` what it does elsewhere, or computed in float32.
+    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: the call
+    isn't checked for other work on `meta`, nor for float32.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Circumstances(ExitStack):
             self.enter_context(OneDevice())  # type: ignore[no-untyped-call]  # torch gives it no types
         if "triton" in sys.modules:
             self.enter_context(UnwrittenIsNan())
-            self.enter_context(np.errstate(all="ignore"))  # its interpreter warns where a GPU says nothing
+            self.enter_context(np.errstate(all="ignore"))  # its interpreter warns of what a GPU ignores
         for watch in (self._built_ins, self._functions, self._narrowed, *self._meters.values()):
             if watch is not None:
                 self.enter_context(watch)
@@ -95,23 +95,23 @@ class Circumstances(ExitStack):
 
 
 class Ordinary(nullcontext[None]):
-    """In place of all this for a call of trusted code of which nothing is asked: most of a reference's."""
+    """Replaces `Circumstances` for calls of trusted code without options: most of a reference's."""
 
     functions = None
 
     @staticmethod
     def suits(options: Options) -> bool:
-        """Whether nothing is asked."""
-        asked = options.measures or options.functions or options.no_grad or options.made_on_meta
-        return not asked and options.device != "meta" and "triton" not in sys.modules
+        """True if no option is set."""
+        any_option = options.measures or options.functions or options.no_grad or options.made_on_meta
+        return not any_option and options.device != "meta" and "triton" not in sys.modules
 
     def note(self, outcome: Outcome, result: Any) -> None:
         """Notes nothing."""
 
 
 class CopiesStay(TorchFunctionMode):
-    """Makes a tensor from a tensor where that lies, as in every process whose default device is the CPU: there torch
-    moves to a default device only what comes from numbers."""
+    """Makes a tensor from a tensor on the same device, as in a process with the CPU as its default device: torch moves
+    only tensors made from numbers to another default device."""
 
     MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
@@ -126,8 +126,8 @@ class CopiesStay(TorchFunctionMode):
 
 
 class UnwrittenIsNan(TorchFunctionMode):
-    """Fills with NaN what is made without values, where kernels are to write it: memory holds what was there before,
-    another number in each run, and now and then the right one."""
+    """Fills uninitialised tensors with NaN, if kernels are to write them: memory holds old values, other ones in each
+    run, and now and then the right ones."""
 
     MAKERS = (torch.empty, torch.empty_like, torch.empty_strided, Tensor.new_empty, Tensor.new_empty_strided)
 
@@ -201,8 +201,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 class ResultBefore:
-    """A call of `target` with the same tensors and arrays, which hold other values meanwhile, and what its result was
-    then. What is returned of the arguments' own memory does not count: it has to change with them."""
+    """The result of `target` before its tensors and arrays got other values for a second call. Results that share the
+    arguments' memory don't count: they have to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
@@ -229,7 +229,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """Whether a later call wrote over it."""
+        """True if a later call overwrote it."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -249,6 +249,7 @@ def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
 
 
 def _other(leaf: Any) -> Any:
+    """Other values in place of an argument's: negated numbers, reversed ids; masks stay as they are."""
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
         return -leaf
     if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
@@ -307,7 +308,7 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Mapped(mmap.mmap):
-    """A mapped file, which counts."""
+    """A memory-mapped file, which counts as allocated."""
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         made = super().__new__(cls, *given, **named)

@@ -1,4 +1,4 @@
-"""The operations on a module besides calling it, by name."""
+"""The operations on a module other than calling it, by name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
 
 
 class NotingModel(nn.Module):
-    """A language model of ours, for code that is given one: its arguments and results are those of a GPT.
+    """A language model of ours, as an argument for a learner's code: its arguments and results are those of a GPT.
 
     `noted`: for each call of a layer the dtype that it computed, and whether it built a graph. `arrived`: the largest
     gradient that came to a loss.
@@ -70,16 +70,16 @@ class NotingModel(nn.Module):
 
 
 def optimizer(module: nn.Module, rate: float) -> torch.optim.Optimizer:
-    """An ordinary optimizer of the module, for what takes one and is not about it: in two groups, which share the
-    parameters alternately, at this learning rate."""
+    """An ordinary optimizer of the module with this learning rate, for functions that take one; the parameters go
+    alternately into two groups."""
     parameters = list(module.parameters())
     groups = [{"params": parameters[::2]}, {"params": parameters[1::2]}]
     return torch.optim.AdamW(groups, lr=rate, weight_decay=0.1)
 
 
 def step_by(kept: object, learning_rate: float) -> None:
-    """A step of an optimizer at this learning rate, from the gradients that are there. Raises NotThere for what is
-    none."""
+    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere if `kept` is not
+    an optimizer."""
     if not isinstance(kept, torch.optim.Optimizer):
         raise NotThere("no optimizer")
     for group in kept.param_groups:
@@ -88,8 +88,8 @@ def step_by(kept: object, learning_rate: float) -> None:
 
 
 def outline(module: nn.Module) -> dict[str, Tensor]:
-    """Every parameter by name, in its shape and dtype, filled with one number: a vector with the whole number next to
-    its mean, a matrix with its place, the first one where two names are one parameter."""
+    """Every parameter by name, in its shape and dtype, filled with one number: a vector with its mean rounded to a
+    whole number, a matrix with its index, that of the first name if two names share a parameter."""
     places: dict[int, int] = {}
     filled: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
@@ -142,10 +142,8 @@ def load_parameters(
     missing = tuple(name for name in values if name not in own)
     extra = tuple(name for name in every if name not in values)
     misshapen = tuple(
-        f"{name}: {tuple(own[name].shape)}"
-        for name in values
-        if name in own and own[name].shape != values[name].shape
-    )  # fmt: skip
+        f"{name}: {tuple(own[name].shape)}" for name in values if name in own and own[name].shape != values[name].shape
+    )
     if missing or extra or misshapen:
         deeper = tuple(f".{name}" for name in missing)  # nested one level deeper, as in a ModuleDict around all of them
         candidates = [name for name in own if name in extra or name.endswith(deeper)]

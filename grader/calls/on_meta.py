@@ -24,26 +24,26 @@ from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import HandleId, leaves, mapped
 
 LONGEST = 1024
-# Functions that look at values, as code may do only where there are some: next to them both calls use the same.
+# Functions that read values, as code may do only if there are some: apart from them both calls use the same.
 LOOKS = frozenset({
     "all", "any", "item", "tolist", "numpy", "__array__", "__format__",
     "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
     "isclose", "isfinite", "isinf", "isposinf", "isneginf", "isnan", "eq", "ne", "lt", "le", "gt", "ge", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "logical_not", "bitwise_not",
+    "untyped_storage", "storage_offset",  # of what is saved or copied deeply
 })  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Work:
-    """The torch functions that a call used, and which of them gave each tensor of its result."""
+    """The torch functions that a call used, and for each tensor of its result the one that returned it."""
 
     names: set[str]
     makers: list[str]
     hidden: list[str] = field(default_factory=list)  # what kept the names of others from being recorded
 
     def may_replace(self, other: Work) -> bool:
-        """Whether the other call did this work, and also looked at values: its result has to come from the same
-        functions."""
+        """True if the other call did this work and also read values; its result has to come from the same functions."""
         return self.names <= other.names and other.names - self.names <= LOOKS and self.makers == other.makers
 
 
@@ -57,11 +57,11 @@ class Twins:
         self._modules: dict[int, Any] = {}
 
     def clear(self) -> None:
-        """Drops them: a new check starts."""
+        """Drops all twins when a new check starts."""
         self._modules.clear()
 
     def keep(self, call: Call, handles: Mapping[int, Any]) -> None:
-        """Keeps a copy of a module that the call is about to move to `meta`, where it can be copied."""
+        """Keeps a copy of a module that the call is about to move to `meta`, if it can be copied."""
         if call.name == "to" and call.handle is not None and call.args[0] == "meta":
             module = handles.get(call.handle)
             if isinstance(module, nn.Module) and call.handle not in self._modules:
@@ -81,7 +81,7 @@ class Twins:
 
     def recorded(self, call: Call, target: Any, handles: Mapping[int, Any], is_own: Callable[[str], bool]) -> Recorded:
         """The same call on the CPU, to a `target` or to the twin of its module: its work, and the values that it read.
-        None if there is no twin, and where the call raises."""
+        None if there is no twin, or the call raises."""
         here = replace(call, args=mapped(call.args, _filled), kwargs=mapped(call.kwargs, _filled))
         here.options = replace(call.options, device="cpu", gradients=False, made_on_meta=False)
         random_state = torch.get_rng_state()
@@ -104,6 +104,7 @@ class Twins:
             torch.set_rng_state(random_state)
 
     def _twins_of(self, call: Call, given: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+        """The twins of the modules in a call, by handle."""
         numbers = [number for number in (call.handle, *given) if number is not None]
         return {number: self._twin(number, handles[number]) for number in numbers}
 
@@ -111,9 +112,8 @@ class Twins:
         self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work, before: Work | None
     ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
-        call on the CPU, to a `target` or to the twin of its module; `before` is its work if it was made before. None
-        if there is no twin, where the other call raises, and where its work includes this one's, or is included in
-        it, perhaps when it is made again.
+        call on the CPU, to a `target` or to the twin of its module; `before` is its work if it was made before. None if
+        there is no twin, the other call raises, or one call's work includes the other's, perhaps when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
             return []
@@ -140,7 +140,7 @@ class Twins:
 
 
 def reaches_meta(call: Call) -> bool:
-    """Whether a call of the author's code is made on `meta`, or is given its name."""
+    """True if a call of the author's code is made on `meta`, or has the name `meta` as an argument."""
     if not call.is_authors:
         return False
     named = any(leaf == devices.META for leaf in leaves((call.args, call.kwargs)) if isinstance(leaf, str))
@@ -161,11 +161,12 @@ def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
 
 
 def _now(value: Any) -> Any:
+    """A container's copy; any other value itself."""
     return value.copy() if type(value) in (dict, list, set) else value
 
 
 def _on_cpu(module: nn.Module) -> nn.Module:
-    """A copy of a module on `meta`, with any values: of a trusted one no copy was kept."""
+    """A CPU copy of a module on `meta`, with arbitrary values: of a trusted module no copy was kept."""
     twin = copy.deepcopy(module).to_empty(device="cpu")
     for tensor in (*twin.parameters(), *twin.buffers()):
         tensor.data = _filled(tensor.data.to("meta"))
@@ -173,7 +174,7 @@ def _on_cpu(module: nn.Module) -> nn.Module:
 
 
 def _filled(leaf: Any) -> Any:
-    """A tensor with values in place of one on `meta`: a call with many tokens is given shapes alone."""
+    """A tensor with values in place of one on `meta`: calls with many tokens get shapes alone."""
     if isinstance(leaf, str) and leaf == devices.META:
         return devices.CPU
     if not isinstance(leaf, Tensor) or not leaf.is_meta:
@@ -184,6 +185,7 @@ def _filled(leaf: Any) -> Any:
 
 
 def _work(target: Any, inputs: Inputs) -> Work:
+    """Calls the target, and returns the torch functions that it used."""
     with Watched() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

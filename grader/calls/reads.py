@@ -55,7 +55,7 @@ class Record:
         return root not in NOT_AUTHORS and self.is_own(frame.f_code.co_filename)
 
     def take(self, key: Key) -> Any:
-        """The value of the next read of this kind; what only the call on the CPU read is passed over. Raises
+        """The value of the next read with this key; reads that only the call on the CPU made are skipped. Raises
         LookupError."""
         for position in range(self.position, len(self.entries)):
             if self.entries[position][0] == key:
@@ -97,7 +97,7 @@ class Reads:
 
     @classmethod
     def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
-        """A tensor that has values was read: recorded, or passed over if the same is read again next to `meta`."""
+        """Records a read of a tensor with values; or skips its record, if the call on `meta` repeats this read."""
         if cls.record is None:
             return
         key = cls.record.key(kind, tensor)
@@ -162,6 +162,7 @@ class FunctionNames(TorchFunctionMode):
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
+        """The name under which a function is recorded; empty for one that is not."""
         name = getattr(func, "__name__", None) or str(func)
         if _is_torchs_own(func):
             noted = "" if name in IGNORED else str(name.partition(".")[0])
@@ -173,6 +174,8 @@ class FunctionNames(TorchFunctionMode):
 
 
 def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
+    """torch's function that switches modes off, noting its use."""
+
     def noting() -> Any:
         FunctionNames.hidden.add(switch.__name__)
         return switch()
@@ -220,9 +223,9 @@ class Watched(FunctionNames):
             return self._compared(func, args, kwargs)
         if func is Tensor.to and not any(_is_cpu(value) for value in (*args[1:], *kwargs.values())):
             self.names.add("to")
-            made = func(*args, **kwargs)
-            self._made[id(made)] = "to"
-            return made
+            result = func(*args, **kwargs)
+            self._made[id(result)] = "to"
+            return result
         if not tensor.is_meta:
             copied = func(*args, **kwargs)
             Reads.note("copy", tensor, tensor.detach().clone())
@@ -245,6 +248,7 @@ class Watched(FunctionNames):
 
     @staticmethod
     def _compared(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `torch.equal`, recorded as a read; on `meta` the recorded one."""
         if args[0].is_meta:
             return Reads.value("equal", args[0])
         same = func(*args, **kwargs)
@@ -259,6 +263,7 @@ TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__) 
 
 
 def _shown(tensor: Tensor, spec: str = "") -> str:
+    """A tensor as text, without reading its values unless it is a formatted scalar."""
     if spec and tensor.dim() == 0:
         return str(tensor.detach().item().__format__(spec))
     return object.__format__(tensor, spec) if spec else f"tensor(..., size={tuple(tensor.shape)})"

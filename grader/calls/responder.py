@@ -1,4 +1,4 @@
-"""Answers calls to one module's names: the only place where a request becomes a response.
+"""Answers calls to one module's names: only here a request becomes a response.
 
 The worker answers with a learner's module, the judge with a reference or a misconception; both use this code, so that
 calling, seeding, differentiating and measuring are the same.
@@ -33,10 +33,10 @@ class Responder:
     """Answers calls by name.
 
     `names` are the public names of the module. `off_limits` maps a public name to the families banned in it; without
-    any, nothing is watched unless a call requests it. Where it is None, as for a reference, the code is trusted, and
-    calls on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which
-    line at the top level failed that would have bound a name; `quiet` ends what watches this process from within, once
-    the author's code has run.
+    any, nothing is watched unless a call requests it. If it is None, as for a reference, the code is trusted, and calls
+    on `meta` are not repeated on the CPU. `is_own` tells whether a file name is the author's, `left_out` which line at
+    the top level failed that would have bound a name; `quiet` ends what watches this process from within, once the
+    author's code has run.
     """
 
     def __init__(
@@ -76,20 +76,21 @@ class Responder:
         devices.seed(seed)
 
     def watching(self) -> BuiltIns:
-        """Looks for built-ins between the calls as well: code may run there too, as an object's finaliser does."""
+        """Watches for built-ins between calls too: code such as an object's finaliser may run there."""
         return self._between
 
     def loading(self) -> BuiltIns:
-        """Looks while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
+        """Watches while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
         return self._loading
 
     @property
     def _taken_apart(self) -> set[str]:
+        """The built-ins that the module's import asked for by their parts."""
         return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
 
     def used_late(self) -> list[str]:
-        """The built-ins off limits that have run since the last call was answered; to be asked once its answer is
-        bytes. What runs from then on counts for the next call."""
+        """The built-ins off limits that have run since the last call was answered; call it once the answer is encoded.
+        What runs from then on counts for the next call."""
         late = banned(self._between.names, self._last)
         self._between.names.clear()
         return late
@@ -133,7 +134,7 @@ class Responder:
         return self._respond(due(call))
 
     def _respond(self, call: Call) -> Outcome:
-        """Makes a call; on `meta` once more where it reads a value, with what the same call reads on the CPU."""
+        """Makes a call; one on `meta` that reads a value is made again, with what the same call reads on the CPU."""
         if not reaches_meta(call):
             return self._made(call)
         recorded = self._recorded(call) if self._reads else None
@@ -153,6 +154,7 @@ class Responder:
             return self._made(call, recorded[1])
 
     def _recorded(self, call: Call) -> Recorded:
+        """The same call on the CPU, with the values that it reads; None if it has none."""
         try:
             target = None if call.handle is not None and call.name == "__call__" else self._target(call)
         except NotThere:
@@ -160,6 +162,7 @@ class Responder:
         return self._twins.recorded(call, target, self.handles, self.is_own) if call.is_authors else None
 
     def _made(self, call: Call, before: Work | None = None) -> Outcome:
+        """Makes the call and records what its options ask for. `before`: the work of the same call on the CPU."""
         outcome = Outcome()
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
@@ -212,6 +215,7 @@ class Responder:
     def _elsewhere(
         self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
     ) -> list[str]:
+        """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse."""
         if self.is_trusted or used is None:
             return []
         if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
@@ -221,6 +225,7 @@ class Responder:
         return self._twins.differing(call, function, self.handles, given, work, before)
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
+        """The handle of a module that stays here."""
         self.handles[number] = made
         self.made_by[number] = name
         return HandleId(number)
@@ -228,6 +233,7 @@ class Responder:
     # --- what is called ---
 
     def _target(self, call: Call) -> Callable[..., Any]:
+        """The function, class or method that a call names. Raises NotThere."""
         if call.handle is None:
             if call.name not in self.names:
                 raise NotThere("undefined", call.name)
@@ -255,6 +261,7 @@ class Responder:
         return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
+        """The built-ins off limits for a call: those of its name and of its modules' classes."""
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 
@@ -267,7 +274,7 @@ class Responder:
         return self._built_ins
 
     def _made_a_module(self, call: Call, result: Any) -> bool:
-        """Whether a call made a module, or failed to: that alone uses nothing. A class may implement a function and
+        """True if a call made a module, or failed to: that alone uses no built-in. A class may implement a function and
         return its result from the call, so the result decides, and not what was called."""
         if call.handle is not None or not inspect.isclass(self.names.get(call.name)):
             return False
@@ -311,7 +318,7 @@ class Responder:
         }
 
     def describe(self, error: BaseException) -> Raised:
-        """Describes an error of the called code, and where in its author's own file it arose."""
+        """The description of an error of the called code, with the line in its author's own file."""
         raised = described(error, self.is_own, self.names.get("__file__"))
         if isinstance(error, NameError | NotThere) and type(error.name) is str:
             raised.left_out = self.left_out(error.name)

@@ -34,9 +34,7 @@ from grader.calls.values import (
 MAX_ITEMS = 2000  # items taken from one generator, list or dictionary
 MAX_DEPTH = 4  # of tuples in tuples
 # Sent unchanged.
-PLAIN = (
-    type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic,
-)  # fmt: skip
+PLAIN = (type(None), bool, int, float, str, bytes, tuple, list, dict, set, Tensor, nn.Module, np.ndarray, np.generic)
 HIDDEN_LOCALS = ("self", "__class__")
 
 
@@ -66,6 +64,8 @@ class Inputs:
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 
     def _ready(self, name: str, value: Any) -> Any:
+        """An argument ready for the call: a module by its handle; a tensor or array copied, on the device of the
+        call."""
         if isinstance(value, HandleId):
             self.handle_numbers.append(value.number)
             return self._handles.get(value.number)
@@ -89,7 +89,7 @@ class Inputs:
 
     @property
     def wide(self) -> bool:
-        """Whether a float64 tensor is among them."""
+        """True if a float64 tensor is among them."""
         return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
 
     def modified(self) -> list[str]:
@@ -116,6 +116,7 @@ def _reversed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _same_bits(given: Any, before: Any) -> bool:
+    """True if a tensor or array is unchanged: shape, dtype, device and values, NaN equal to NaN."""
     if given.shape != before.shape or given.dtype != before.dtype:
         return False
     if isinstance(given, np.ndarray):
@@ -124,9 +125,11 @@ def _same_bits(given: Any, before: Any) -> bool:
         return False
     if given.device.type == "meta" or torch.equal(given, before):
         return True
-    return given.is_floating_point() and torch.equal(given.isnan(), before.isnan()) and torch.equal(
-        given.nan_to_num(), before.nan_to_num()
-    )  # fmt: skip
+    return (
+        given.is_floating_point()
+        and torch.equal(given.isnan(), before.isnan())
+        and torch.equal(given.nan_to_num(), before.nan_to_num())
+    )
 
 
 # --- what comes back ---
@@ -150,7 +153,7 @@ def materialised(value: Any) -> Any:
 
 
 def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> Any:
-    """A result as a value; a module that is the whole result becomes a handle, under which it is `kept`."""
+    """A result as a value; a module that is the whole result is stored in `kept`, and its handle returned."""
     match value:
         case None | bool():
             return value
@@ -207,8 +210,8 @@ def _travelling_array(value: np.ndarray[Any, Any]) -> Any:
 
 
 def described(error: BaseException, is_own: Callable[[str], bool], file: object) -> Raised:
-    """Describes an error of the called code, and where in its author's own `file` it arose; `is_own` tells whether a
-    file name is the author's."""
+    """The description of an error of the called code, with the line in its author's own `file`; `is_own` tells whether
+    a file name is the author's."""
     own = [(frame, line) for frame, line in _frames(error) if is_own(frame.f_code.co_filename)]
     try:
         message = str(error)
@@ -235,8 +238,8 @@ def described(error: BaseException, is_own: Callable[[str], bool], file: object)
 
 
 def _near(error: BaseException, frame: types.FrameType) -> str:
-    """The known name that is spelled almost like the unknown one; empty without one. Python looks it up only when it
-    prints a traceback."""
+    """The known name that is spelled almost like the unknown one; empty without one. Python searches for it only when
+    it prints a traceback."""
     known: Iterable[object] = ()
     if type(error) is NameError:
         known = dict.fromkeys([*frame.f_locals, *frame.f_globals, *vars(builtins)])

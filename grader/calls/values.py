@@ -2,7 +2,7 @@
 
 A value is None, a bool, an int, a float, a string, a tensor (`Placed`, an argument also bare), a NumPy array, a module
 (`HandleId`), something only described (`Opaque`), or a tuple or dictionary of values. A new kind is one case in
-`outputs.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
+`transfer.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ DTYPES: dict[str, torch.dtype] = {
 }
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 ARRAY_DTYPES = frozenset(
-    np.dtype(name)
-    for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
-)  # fmt: skip
+    np.dtype(name) for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+)
 
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -180,7 +179,7 @@ def numbers_of(leaf: Any) -> Tensor | None:
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor with the array's values, sharing its memory where torch can."""
+    """A tensor with the array's values, sharing its memory if torch can."""
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = np.array(array)  # in the order of its dimensions' strides
     return torch.from_numpy(array)

@@ -67,12 +67,12 @@ ALARM_DEVIATIONS = 5.5
 # `terms` of a softmax in float64, which makes the tolerance 1e-10: a guard of that size next to its denominator passes,
 # a detour through float32 does not.
 GUARDED = 10**9
-# The same where guards add up, as next to the root of the width and in a softmax: 1e-9.
+# The same if guards add up, as next to the root of the width and in a softmax: 1e-9.
 GUARDED_TWICE = 100 * GUARDED
 
 
 def points(number: float) -> Callable[[Check], Check]:
-    """The points of a check. Raises ValueError unless it is a number above 0."""
+    """Sets the points of a check. Raises ValueError unless it is a number above 0."""
     _above_zero("points", number)
 
     def mark(check: Check) -> Check:
@@ -83,7 +83,7 @@ def points(number: float) -> Callable[[Check], Check]:
 
 
 def deadline(seconds: float) -> Callable[[Check], Check]:
-    """The time limit in seconds of a call in the check, where it differs from `base/limits.py`. Raises ValueError
+    """Sets the time limit in seconds of each call in the check, if it differs from `base/limits.py`. Raises ValueError
     unless it is a number above 0."""
     _above_zero("deadline", seconds)
 
@@ -116,9 +116,9 @@ def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None
 
     `terms` is the length of the longest sum behind a value: with the dtype, it sets the tolerance. `expected` is an
     answer of the reference, or a value: a tensor, an array, tuples and dicts of them. `note` is added when it fails.
-    `shows`: the answer of the call that is judged, where `got` only shows what it did, as a model's logits do of the
-    step that trained it. Of a call with `using(part=…)` only this one of the values returned is compared, with that of
-    the reference's, or with a value; no gradients then.
+    `shows`: the answer of the call that is judged, if `got` only shows what it did, as a model's logits do of the step
+    that trained it. Of a call with `using(part=…)` only this one of the values returned is compared, with that of the
+    reference's, or with a value; no gradients then.
     """
     if waits(got, lambda: agree(got, expected, terms=terms, note=note, shows=shows)):
         return
@@ -130,7 +130,7 @@ def agree(got: Answer, expected: Any, *, terms: int = 1, note: str | None = None
 
 
 def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
-    """`agree`, bit for bit: masks, permutations, token ids."""
+    """Like `agree`, but bit for bit: for masks, permutations, token ids."""
     if not waits(got, lambda: exactly(got, expected, note=note)):
         _compare(got, expected, Tolerance(exact=True), note)
 
@@ -206,7 +206,7 @@ def must_raise(call: Callable[[], object], reason: str) -> None:
 
 
 def unmodified(answer: Answer) -> None:
-    """Fails if the call changed one of the tensors it was given, or the result of the call before."""
+    """Fails if the call changed one of its tensor arguments, or the result of the call before."""
     if waits(answer, lambda: unmodified(answer)):
         return
     if answer.outcome.overwritten:
@@ -252,7 +252,7 @@ def sums_to_one(weights: Tensor, dim: int = -1, tolerance: float = 1e-5) -> None
 
 def repeats(call: Callable[[], Answer]) -> Answer:
     """The answer of a call that is made twice, before it is compared with another call. Fails unless both answers are
-    the same: what is random differs whatever was changed."""
+    the same: random ones differ whatever was changed."""
     first, again = call(), call()
     one, other = (list(leaves(answer.outcome.value)) for answer in (first, again))
     for mine, theirs in zip(one, other, strict=False):
@@ -307,8 +307,8 @@ def twins(
     student: Implementation, reference: Implementation, draw: Draw, name: str, *args: Any,
     changed: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict, **kwargs: Any,
 ) -> tuple[Handle, Handle]:  # fmt: skip
-    """Two modules `name(*args, **kwargs)`, the student's and the reference's: the same drawn parameters, `changed`, so
-    that a part which has checks of its own does not matter, say; in eval."""
+    """Two modules `name(*args, **kwargs)`, the student's and the reference's: with the same drawn parameters, which
+    `changed` may alter (to switch off a part that has its own checks, say); in eval mode."""
     ours = getattr(reference, name)(*args, **kwargs)
     values = changed(draw.parameters(ours.outline()))
     ours.load_parameters(values, evaluating=True)
@@ -329,14 +329,14 @@ def fitting(implementation: Implementation, values: dict[str, Tensor], name: str
     bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
-    given = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
-    module.load_parameters(own | given, evaluating=True)
+    own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
+    module.load_parameters(own | own_values, evaluating=True)
     return module
 
 
 def _placed(value: Any, got: Answer) -> Any:
-    """A literal expected value, moved to the device where the answer belongs: that of the inputs, or the CPU where
-    there is no tensor among them."""
+    """A literal expected value, moved to the device of the right answer: that of the inputs, or the CPU without tensors
+    among them."""
     call = got.exchange.call
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
     place = devices.place(got._implementation._device) if is_given else devices.CPU

@@ -21,8 +21,8 @@ from grader.checks.value_text import show_call
 class Exchange:
     """One call and its outcome, kept for diagnosis. `maker` is the call that made the called module, if any.
 
-    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it gave a value where
-    the check asks for an error. `right`: the check has compared all of it, and went on.
+    `measured`: the measure of the call that the check looked at last, if any. `due_error`: it returned a value, and the
+    check asks for an error. `right`: the check has compared all of it, and went on.
     """
 
     call: Call
@@ -63,7 +63,7 @@ class Oracle(Backend, Protocol):
     """A backend that knows the right answers, and the inputs that belong to them."""
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of a check under a seed, on a device: the calls that follow belong to it."""
+        """The inputs of a check under a seed, on a device; the next calls of `ask` belong to this check."""
 
     def again(self) -> Backend | None:
         """A second backend with the same answers; None if every check is known to pass on them."""
@@ -91,6 +91,7 @@ class LocalBackend:
         return outcome
 
     def _noted(self, call: Call) -> Outcome:
+        """The outcome of the call; `drew` says if it drew random numbers."""
         before = [torch.get_rng_state()]
         outcome = self.responder.respond(call, lambda: before.append(torch.get_rng_state()))
         self.drew = not torch.equal(before[-1], torch.get_rng_state())

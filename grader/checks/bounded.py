@@ -1,4 +1,4 @@
-"""A bound on what a check computes from answers: two small ones may have shapes that spread to gigabytes together."""
+"""Bounds what a check computes from answers: two small tensors may broadcast to gigabytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ELEMENTS = 1 << 25  # twice as many as any answer has
 
 
 class BoundedArithmetic(TorchFunctionMode):
-    """Refuses to work on tensors whose shapes together have more elements than any check needs."""
+    """Refuses an op if its tensors could broadcast to more elements than any check needs."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -34,21 +34,20 @@ class BoundedArithmetic(TorchFunctionMode):
 
 
 def lifted() -> AbstractContextManager[Any]:
-    """Lifts the bound for work of ours in which no two tensors of different shapes meet, such as sending and comparing:
-    asking at each op takes a sixth of a judge's time."""
+    """Lifts the bound for work of ours without broadcasting, such as sending and comparing: testing each op takes a
+    sixth of a judge's time."""
     is_bounded = isinstance(current_function_mode(), BoundedArithmetic)
     return without_function_mode() if is_bounded else nullcontext()
 
 
 def bounded(given: Iterable[Any]) -> AbstractContextManager[Any]:
-    """The bound, while code of ours is given these values: none if no three of them have shapes that spread beyond
-    it."""
+    """The bound for code of ours with these values; no bound if no three of them can broadcast beyond it."""
     sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()
 
 
 def _may_be_large(values: tuple[Any, ...]) -> bool:
-    """Whether what is made of them may have too many elements: at most the product of theirs. Asked of each op."""
+    """True if the result may have too many elements: at most the product of theirs. Called for each op."""
     product = 1
     for value in values:
         if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""Misconceptions and variants of a step: what is known of each, and how variants are written and found.
+"""Misconceptions and variants of a step: their facts, and how variants are written and found.
 
 Each replaces one or more public names of the reference; the other names stay the reference's. Two misconceptions that
 learners make together count as one, with two parts. Misconceptions are written as documents (`oracle/wrong_ways.py`).
@@ -47,8 +47,8 @@ class Misconception:
 
     @property
     def refused_by(self) -> frozenset[str]:
-        """The checks of which at least one fails on it."""
-        return frozenset(part.caught_by for part in self.parts or (self,))
+        """The checks of which at least one fails on it; empty if that is not known."""
+        return frozenset(part.caught_by for part in self.parts or (self,) if part.caught_by)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
 
 
 def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
-    """Two misconceptions as one."""
+    """Two misconceptions as one with two parts; `replaced` are the names that it replaces."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
     return Misconception(
         f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
@@ -109,6 +109,7 @@ def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
 
 
 def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+    """The objects that replace public names, by name. Raises ValueError if they are others than stated."""
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}
     replaced: dict[str, Any] = marked()

@@ -12,7 +12,7 @@ from grader.base.language import gettext as _
 from grader.checks.assertions import binomial_bound, holds
 from grader.checks.implementation import Handle
 
-# A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events, whose number
+# A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events: their number
 # is not quite normal. Up to ten rates together refuse a right answer less than once in a million.
 ROOM = 1.2
 # About how large scores are, how far whole numbers spread them, and the `terms` that leave room: a score of 200 is
@@ -27,7 +27,7 @@ def shapes(made: Handle) -> dict[str, tuple[int, ...]]:
 
 
 def silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters of these names under which nothing adds anything, and norms have the weight 1."""
+    """Parameters of these names that are 0, except for norms' weights, which are 1."""
     return {
         name: torch.ones_like(value) if ".ln" in f".{name}" and name.endswith("weight") else torch.zeros_like(value)
         for name, value in initial.items()
@@ -46,7 +46,7 @@ def first_tensor(value: object) -> Tensor | None:
 
 
 def of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
-    """The first tensor of what came in training, if it has this shape: else the check fails."""
+    """The first tensor of an answer in training mode. Fails unless it has this shape."""
     first = first_tensor(value)
     sentence = _("In training the result has shape {got}, and it should have {expected}.")
     got = () if first is None else tuple(first.shape)
@@ -59,14 +59,15 @@ def of_shape(value: object, shape: tuple[int, ...]) -> Tensor:
 
 
 def share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
-    """Fails unless it happened at the expected rate; the sentence is given `count`, `rate` and `expected`."""
+    """Fails unless the share of True in `happened` is near the expected rate; the sentence's fields are `count`, `rate`
+    and `expected`."""
     rate = float(happened.double().mean())
     near = abs(rate - expected) <= ROOM * binomial_bound(happened.numel(), expected)
     holds(near, sentence.format(count=happened.numel(), rate=rate, expected=expected))
 
 
 def share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    """Fails unless this share of `what` looks dropped, with dropout at `rate`."""
+    """Fails unless the share of dropped `what` is near the expected one, with dropout at `rate`."""
     share = float(happened.double().mean()) if happened.numel() else 0.0
     sentence = _(
         "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
@@ -77,20 +78,22 @@ def share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
 
 
 def draws_differ(first: Tensor, second: Tensor, what: str) -> None:
-    """Fails if two calls in training gave the same."""
+    """Fails if two calls in training mode returned the same."""
     sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
     holds(not torch.equal(first, second), sentence.format(what=what))
 
 
 def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
-    """Fails unless columns fall at the rate, and whole tokens if there is something inside that drops them."""
-    lost = (first.abs() < 1e-3).all(dim=-1)
+    """Fails unless columns are dropped at the rate, and whole tokens if an inner dropout drops them, counted over what
+    two calls gave."""
+    both = torch.cat([first, second])
+    lost = (both.abs() < 1e-3).all(dim=-1)
     sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
     holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
     if inner:
         share_is(lost, rate, rate, inner)
-    share_is(first[~lost] < -1e-3, rate, rate, what)
-    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
+    share_is(both[~lost] < -1e-3, rate, rate, what)
+    kept = both.masked_fill(both < -1e-3, torch.nan)[~lost]
     spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
     sentence = _(
         "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
@@ -131,8 +134,8 @@ def weights_fall_alone(dropped: Tensor, rate: float) -> None:
 
 
 def is_at_home(model: Handle, *inputs: Tensor) -> bool:
-    """Whether a model needs no other device than that of its input: one that makes its mask where it likes and moves it
-    to its input is right, and says nothing there about the loop."""
+    """Whether a model needs no other device than that of its input: one that makes its mask elsewhere and moves it to
+    its input is right, but tells nothing about the loop on `meta`."""
     try:
         model.using(made_on_meta=True)(*inputs)
     except CheckFailed as failure:
@@ -143,7 +146,8 @@ def is_at_home(model: Handle, *inputs: Tensor) -> bool:
 
 
 def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, count: int) -> Tensor:
-    """The text that a model writes word by word, from `ids` (B, 1) on: the loop is asked, and not the model."""
+    """The ids that a model generates greedily, token by token, from `ids` (B, 1) on; they test the loop and not the
+    model."""
     for _step in range(count):
         ended = (ids[:, 1:] == eos_id).any(dim=1)
         words = logits_of(ids)[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)
@@ -152,7 +156,7 @@ def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, cou
 
 
 def ends(free: Tensor, eos_id: int) -> int:
-    """At how many different positions rows would end with this id and go on otherwise, if nothing ended them."""
+    """The number of different positions at which rows would meet this id, if nothing ended them."""
     positions = set()
     for row in free[:, 1:].tolist():
         end = row.index(eos_id) if eos_id in row else len(row)
@@ -167,6 +171,6 @@ def telling(free: Tensor, words: int, bos_id: int) -> int:
 
 
 def sooner_end_first(rows: Tensor, free: Tensor, eos_id: int) -> Tensor:
-    """The rows, the one that ends first in front: code that looks at row 0 alone ends the others with it."""
+    """The rows, with the one that ends first in front: code that reads row 0 alone then ends the others too early."""
     positions = [row.index(eos_id) if eos_id in row else len(row) for row in free[:, 1:].tolist()]
     return rows[torch.tensor(sorted(range(len(rows)), key=lambda row: (positions[row] > min(positions), row)))]

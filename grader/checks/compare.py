@@ -74,7 +74,7 @@ def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, wh
 
 
 def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
-    """Entries may be in any order."""
+    """Raises CheckFailed unless two dictionaries agree entry by entry, in any order."""
     names = ", ".join(f"`{name}`" for name in expected)
     if not isinstance(got, dict):
         raise _another_kind(_("a dict with the entries {names}").format(names=names), got, where)
@@ -89,6 +89,7 @@ def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, w
 
 
 def _inside(where: str, place: str) -> str:
+    """The name of a part within a part."""
     return f"{where}, {place}" if where else place
 
 
@@ -142,7 +143,7 @@ def returned_nothing(got: Any) -> str:
 
 
 def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
-    """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros where zeros, up to rounding, are
+    """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros if zeros, up to rounding, are
     expected."""
     largest: float | None = None
     for name, wanted in expected.items():
@@ -220,10 +221,10 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     count = int(apart.sum())
     if count == 0:
         return
-    told = apart & ~(got.isnan() & expected.isnan())
-    if not bool(told.any()):
+    wrong = apart & ~(got.isnan() & expected.isnan())
+    if not bool(wrong.any()):
         raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
-    place = tuple(int(index) for index in told.nonzero()[0])
+    place = tuple(int(index) for index in wrong.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
     wanted, shown = show_apart(expected[place], got[place])
     lines = [
@@ -248,7 +249,8 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
 
 
 def _notice_float32(failure: CheckFailed, got: Tensor, expected: Tensor, apart: Tensor) -> None:
-    """Says that float64 values were float32 before where they still are; marks the failure where they may have been."""
+    """Adds to the failure, if the difference has that size, that float64 values were rounded to float32; marks it if
+    they may have been."""
     low, high = (share * magnitude(expected, SCALE_FLOOR) for share in AS_FAR_AS_FLOAT32)
     if not low < float((got - expected)[apart].abs().max()) < high:
         return
@@ -278,9 +280,12 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
     return Parting(
-        expected=_drawable(wanted), got=_drawable(own), differs=differs.tolist(), slice=list(place[:-2]),
+        expected=_drawable(wanted),
+        got=_drawable(own),
+        differs=differs.tolist(),
+        slice=list(place[:-2]),
         place=[0, 0, *place][-2:],
-    )  # fmt: skip
+    )
 
 
 def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:
@@ -301,7 +306,7 @@ def magnitude(tensor: Tensor, floor: float) -> float:
 
 
 def dtype_name(tensor: Tensor) -> str:
-    """`float32` and not `torch.float32`."""
+    """The name of a tensor's dtype, `float32` and not `torch.float32`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 

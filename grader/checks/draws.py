@@ -66,6 +66,7 @@ class Draw:
         return _Arrays(self)
 
     def _take(self, make: Callable[[], Drawn]) -> Drawn:
+        """Draws, noting that the check has drawn."""
         self.taken = True
         with lifted():
             return self._made(make)
@@ -104,7 +105,7 @@ class Draw:
         return self._take(lambda: int(self._integers(low, high + 1)))
 
     def seed(self) -> int:
-        """A seed for `using(seed=…)`."""
+        """Draws a seed for `using(seed=…)`."""
         return self.integer(1, 2**31 - 2)
 
     def permutation(self, count: int) -> Tensor:

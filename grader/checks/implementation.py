@@ -38,8 +38,8 @@ class How(TypedDict, total=False):
     makes `meta` the default device, so that a class's parameters have names and shapes only. `keep` gives a `Handle`
     for an object that is no value; `again` calls with other values in the same tensors before, and notes whether the
     call changes that earlier result. `part`: the check compares this one of the values returned and no other, and so
-    does the diagnosis. `going_on`: the call goes on in the random numbers of the one before, where each has its own
-    otherwise.
+    does the diagnosis. `going_on`: the call goes on in the random numbers of the one before, while otherwise each has
+    its own.
     """
 
     gradients: bool
@@ -90,13 +90,14 @@ class Implementation:
         return call
 
     def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle:
-        """A module of this class. It is made lazily, with the next call, where errors show."""
+        """A module of this class. It is made lazily, with the next call, which also reports its errors."""
         call = self._numbered(Call(name, args, kwargs, options=self._options or Options(device=self._device)))
         exchange = Exchange(call)
         self._waiting.append(exchange)
         return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
 
     def _numbered(self, call: Call) -> Call:
+        """The call with a number for its result, its arguments ready to send."""
         call.new_handle = next(self._handle_numbers)
         call.args = mapped(call.args, _sendable)
         call.kwargs = mapped(call.kwargs, _sendable)
@@ -228,8 +229,8 @@ class Answer:
         return self.not_below(got, max((leaf.nbytes for leaf in returned if isinstance(leaf, np.ndarray)), default=0))
 
     def not_below(self, measured: int, least: float) -> int:
-        """The measurement. Fails if it is below half of the `least` that any right way takes: then something was done
-        that was not seen."""
+        """The measurement. Fails if it is below half of the `least` that any right way takes: then some work was not
+        measured."""
         if 2 * measured < least:
             raise unmeasured(measured, least, self.shown)
         return measured
@@ -272,7 +273,7 @@ class Handle(Answer):
         return self._ask(name, own="attribute")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
-        """The module's forward."""
+        """Calls the module's forward, and returns its answer."""
         return self._ask("__call__", args, kwargs, self._options)
 
     def parameters(self) -> dict[str, Tensor]:
@@ -322,7 +323,7 @@ class Handle(Answer):
         return self._ask("scaler", (scale,), options=Options(device=self.device, keep=True))  # type: ignore[return-value]  # kept
 
     def step_by(self, learning_rate: float) -> None:
-        """A step of an optimizer, from the gradients that the last call of its model left."""
+        """Takes a step of this optimizer, with the gradients of its model's last call."""
         self._ask("step_by", (learning_rate,))
 
     def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Handle:
@@ -347,6 +348,7 @@ class Handle(Answer):
         return bool(self._ask("shares", (first, second)).value)
 
     def _do(self, name: str, args: tuple[Any, ...] = ()) -> None:
+        """Queues an operation on the module for the next call."""
         call = Call(name, args, handle=self.number, options=Options(device=self.device))
         self._implementation._waiting.append(Exchange(call, self.exchange))
 

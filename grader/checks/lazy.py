@@ -1,4 +1,4 @@
-"""A check that is asked in few messages: calls and comparisons wait, and are made when the check looks at an answer.
+"""Runs a check in few messages: calls and comparisons are deferred until the check looks at an answer.
 
 A message costs more than most calls. So a student's calls wait until the check looks at one of their answers, or at one
 of the reference's: an input of the next calls may be made from it, which must not be there before the answers are. Only
@@ -47,17 +47,17 @@ class Transport(Protocol):
 
 
 class Here:
-    """The calls of a check, answered in this process: a reference in the student's place."""
+    """Answers a check's calls in this process, by a reference in the student's place."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers, as bytes."""
+        """The answers to the calls in `frames`, as bytes."""
         return [parted(encode_outcome(self._backend.ask(decode_call(*parted(frame))))) for frame in frames]
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Nothing is noted."""
+        """Does nothing: there is nothing to note of a reference's answer."""
         return outcome
 
 
@@ -86,7 +86,7 @@ class Script:
     reached: set[bytes] = field(default_factory=set)
 
     def reach(self, queue: Queue) -> None:
-        """Notes the answers that led to the same messages."""
+        """Notes the digests of answers, as far as they led to the same messages."""
         for index, value in enumerate(queue.reached):
             if queue.groups[: index + 2] != self.groups[: index + 2]:
                 return
@@ -111,7 +111,7 @@ class Digest:
         self._hash = hashlib.blake2b(digest_size=32)
 
     def of(self, answers: list[Message]) -> list[Message]:
-        """Takes these as well."""
+        """Adds these answers, and returns them."""
         for header, payload in answers:
             self._hash.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
             self._hash.update(header)
@@ -120,12 +120,12 @@ class Digest:
 
     @property
     def value(self) -> bytes:
-        """Of all so far."""
+        """The digest of all answers so far."""
         return self._hash.digest()
 
 
 class Pending(Answer):
-    """An answer that is asked for when it is looked at."""
+    """An answer that is requested when it is first read."""
 
     def __init__(self, implementation: Implementation, exchange: Exchange, queue: Queue) -> None:
         self._implementation, self.exchange, self.queue = implementation, exchange, queue
@@ -235,15 +235,15 @@ class Queue:
             self._waits = before
 
     def look(self) -> None:
-        """The check looks at an answer: from here on what it computes may be of any shape, and is bounded. To ask that
-        of all arithmetic takes a tenth of a judge's time."""
+        """Notes that the check reads an answer: from here on its arithmetic may be on any shapes, and is bounded.
+        Bounding all arithmetic takes a tenth of a judge's time."""
         if not self._is_bounded:
             self._is_bounded = True
             self.bounds.enter_context(BoundedArithmetic())
 
     @property
     def is_over(self) -> bool:
-        """Whether all that was known of the answers was asked for."""
+        """True if all known messages of the script were used."""
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:
@@ -262,6 +262,7 @@ class Queue:
         return outcomes
 
     def _known(self, frames: list[bytes]) -> list[Message]:
+        """The answers that are known for these messages. Raises Odd if other messages were expected."""
         pairs = [self._played.popleft() for _frame in frames[: len(self._played)]]
         if [frame for frame, _answer in pairs] != frames:
             self.is_odd = True

@@ -22,16 +22,16 @@ OF_THE_COURSE = re.compile(r"No module named '(?:exercises\.)?(step\d\d\w*)'|No 
 OF_THE_NOTEBOOK = re.compile(r"name '(display|get_ipython|check)' is not defined")  # IPython's own names, and ours
 TOO_MANY = re.compile(r"positional arguments? but \d+ (was|were) given")
 UNKNOWN_NAME = "got an unexpected keyword argument"
-# torch, of a module whose super().__init__() was not called: a layer is set, a call or a mode asked for
+# torch, of a module without a call of super().__init__(): a layer is set, a call or a mode asked for
 NOT_INITIALISED = re.compile(r"before Module\.__init__\(\) call|no attribute '_(modules|parameters|buffers|\w+_hooks)'")
 NOTEBOOKS_OWN = ("%", "!")
-IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file whose source is an answer cell of a notebook
+IN_CELL = re.compile(r"\[step\d{2}_\w+\]\Z")  # the name of a file that is an answer cell of a notebook
 OF_A_CLASS = ("__init__", "forward", "__call__")
 NO_PART = "no part "  # the responder's words, before the path
 MOST_NAMES = 5  # of functions in a message
 MAX_SEARCHED = 2000  # characters of a message, which the learner's code controls
 MAX_COMPARED = 200  # names that a missing parameter is compared with: each comparison takes time
-TOOK_LONG = "TookLong"  # the worker's error, where a line at the top level takes too long
+TOOK_LONG = "TookLong"  # the worker's error if a line at the top level takes too long
 FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an array
     r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
     r"|unexpected keyword argument 'axis'"
@@ -95,10 +95,10 @@ def _why_missing(raised: Raised, device: str) -> list[str]:
         return []
     line = raised.left_out
     error = f"{line.type}: {line.message}" if line.message else line.type
-    told = _("Line {line} of {file}, `{source}`, failed: {error}").format(
+    sentence = _("Line {line} of {file}, `{source}`, failed: {error}").format(
         line=line.line, file=line.file, source=line.source, error=error
     )
-    return [told, *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
+    return [sentence, *_causes(Raised(line.type, line.message, line.file, line.line, "", line.source), device)]
 
 
 def left_out(line: LeftOut) -> str:
@@ -112,12 +112,12 @@ def left_out(line: LeftOut) -> str:
     if not line.line:
         return _("{file}: {error} was raised, and the rest was not run.", file=line.file, error=error)
     sentence = _("Line {line} of {file}, `{source}`, raised {error}: it was left out, the rest was graded.")
-    told = sentence.format(line=line.line, file=line.file, source=line.source, error=error)
-    return " ".join([told, *_causes_in_the_sandbox(line.type, line.message)])
+    text = sentence.format(line=line.line, file=line.file, source=line.source, error=error)
+    return " ".join([text, *_causes_in_the_sandbox(line.type, line.message, line.source)])
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
-    """A call on `meta` and the same one on the CPU used other functions."""
+    """The failure of a call on `meta` that used other torch functions than the same call on the CPU."""
     sentence = _(
         "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
         "device should make no difference."
@@ -128,21 +128,21 @@ def other_work(functions: list[str], called: str) -> CheckFailed:
 
 
 def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
-    """A call did less than any right way takes, as far as was seen."""
+    """The failure of a call that did less measurable work than any right way takes."""
     sentence = _(
         "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
-        "Compute with torch's ordinary functions (or NumPy's, where the step asks for these)."
+        "Compute with torch's ordinary functions (or NumPy's, if the step asks for these)."
     )
     return CheckFailed(sentence.format(measured=measured, least=round(least)), called=called)
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:
-    """Likely causes of an error, where the messages of Python and torch don't name them."""
+    """Likely causes of an error that the messages of Python and torch don't name."""
     message = raised.message[:MAX_SEARCHED]
     if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
         yield _("Did you mean `{name}`?", name=raised.near)
     yield from _causes_in_the_file(raised, message)
-    yield from _causes_in_the_sandbox(raised.type, message)
+    yield from _causes_in_the_sandbox(raised.type, message, raised.source)
     if raised.type == "TypeError" and UNKNOWN_NAME in message and not raised.line:
         yield _("Callers use the argument names of the file that you were given. Was one renamed?")
     if raised.type == "TypeError" and TOO_MANY.search(message) and not raised.line:
@@ -174,7 +174,7 @@ def _causes(raised: Raised, device: str) -> Iterator[str]:
 def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
     """Hints for code that runs in a notebook, or with other steps, and not in this file alone."""
     if raised.line and not raised.function and raised.source.startswith(NOTEBOOKS_OWN):
-        yield _("Lines that begin with `%` or `!` are for notebooks. A `.py` file can't hold them.")
+        yield _("Lines that start with `%` or `!` are for notebooks. A `.py` file can't hold them.")
     if raised.type == "NameError" and IN_CELL.search(raised.file):
         if own := OF_THE_NOTEBOOK.match(message):
             yield _("`{name}` only exists in a notebook: move what needs it to another cell.", name=own[1])
@@ -188,12 +188,17 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
                 "and NumPy."
             )
         elif of_the_course[1] in {folder.name for folder in step_folders()}:
-            sentence = _("This step builds on {step}, which was not handed in: put it beside this one.")
+            sentence = _("This step builds on {step}, which was not handed in: put it next to this one.")
             yield sentence.format(step=of_the_course[1])
 
 
-def _causes_in_the_sandbox(kind: str, message: str) -> Iterator[str]:
-    """Hints for errors of what the sandbox refuses."""
+def _causes_in_the_sandbox(kind: str, message: str, source: str) -> Iterator[str]:
+    """Hints for errors of what the sandbox refuses, or has not."""
+    if (kind, message) == ("SystemExit", "2") and ".parse_" in source:  # argparse has printed how it is called
+        yield _(
+            "argparse reads the command line of a program, and graded code has none: call it below "
+            '`if __name__ == "__main__":`.'
+        )
     if kind == "FileNotFoundError":
         yield _("The code runs in an empty folder of its own: it finds no files but those it has written itself.")
     if any(words in message for words in NOT_PERMITTED) or kind in NOT_CONNECTED:

@@ -33,7 +33,7 @@ from grader.checks.lazy import at_once
 LONG = 1030  # tokens, beyond the 1,024 that a fixed buffer often has
 AXES = (2, 3, 2)  # none of size 1, which would let `view` merge it with its neighbour
 
-# Each regime, and a pattern that the stub has to hold (in any case) where a check asks for it.
+# Each regime, and a pattern that the stub has to hold (in any case) if a check asks for it.
 REGIMES: dict[str, str] = {
     "views": r"\bviews?\b",
     "length": r"1,024",
@@ -76,7 +76,7 @@ class AskedFunction(_Asked):
     """The way to call a function: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(got, inputs)` in its place if the answer is random. `long_terms` are those of a
-    call with LONG tokens, where it costs little on the CPU as well; 0: on `meta` alone. `model` names a class and its
+    call with LONG tokens, if it costs little on the CPU as well; 0: on `meta` alone. `model` names a class and its
     arguments: an object of it, in float64, is the first argument. `without`: the regimes that do not apply, each with
     the reason.
     """
@@ -148,7 +148,7 @@ def every_regime(
 
 def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedFunction) -> None:
     inputs = how.inputs(draw, how.axes, how.tokens)
-    # In float64, where two right ways agree on which of two logits is the larger one.
+    # In float64, in which two right ways agree on the larger of two logits.
     models = [m.to(dtype=torch.float64) for m in (twins(student, reference, draw, *how.model) if how.model else ())]
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
@@ -211,6 +211,7 @@ def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
 
 
 def _remembered_note(regimes: Collection[str]) -> str:
+    """A sentence if only the regime "memory" failed; else empty."""
     if set(regimes) != {"memory"}:
         return ""
     return _(
@@ -242,7 +243,7 @@ def inputs_were_views() -> str:
     """The sentence about a call that fails only on views."""
     return _(
         "The inputs are views here, transposed and sliced, which do not lie in memory in one piece; on copies that do "
-        "the same call is right. `view` needs memory in one piece, and `reshape` copies where it has to."
+        "the same call is right. `view` needs memory in one piece, and `reshape` copies if it has to."
     )
 
 
@@ -255,7 +256,7 @@ def arrays_were_views() -> str:
 
 
 def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: AskedFunction | AskedModule) -> None:
-    """On `meta`, where a length costs nothing."""
+    """Asks with many tokens on `meta`, where a length costs nothing."""
     inputs = how.inputs(Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
     expected = ours(*inputs)
     note = _("{count} tokens were given, on the device `meta`, which has shapes but no values.").format(count=LONG)
@@ -268,7 +269,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     ours.load_parameters(values, evaluating=True)
 
     def fresh() -> Handle:
-        """A module that no mode was set of yet."""
+        """A module without a mode set yet."""
         made = student._make(name, how.made(how.tokens), dict(how.unbiased))
         made.load_parameters(values)
         return made
@@ -303,9 +304,9 @@ def _long_module(
     student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
     values: dict[str, Tensor],
 ) -> None:  # fmt: skip
-    """On `meta` with many tokens: the modules themselves, or others if they are made for a number of tokens."""
+    """Asks modules with many tokens on `meta`: the same ones, or new ones if they are made for a number of tokens."""
     if how.made(LONG) != how.made(how.tokens):
-        # Made on the CPU, and filled where it can be: a lazy layer is lost when it moves before it has its width.
+        # Made on the CPU, and filled if it can be: a lazy layer is lost when it moves before it has its width.
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
         for module in (theirs, ours) if not how.grows else ():
             module.load_parameters(values)
@@ -327,7 +328,7 @@ def parent_was_switched() -> str:
 
 @dataclass(frozen=True)
 class _Dropping:
-    """A module with dropout, what it is called with, and what it gives in eval mode."""
+    """A module with dropout, the arguments of its calls, and its answer in eval mode."""
 
     module: Handle
     inputs: tuple[Any, ...]
@@ -352,7 +353,8 @@ class _Dropping:
 
 
 def _modes(those: _Dropping) -> None:
-    """Training in a parent, twice in one stream of random numbers, then eval in the parent, then by itself."""
+    """Asks a module with dropout in training mode, inside a parent module, twice in one random stream; then in eval
+    mode, inside the parent and alone."""
     first = those.module.nested("train").using(seed=those.seed, no_grad=True)(*those.inputs)
     second = those.module.using(going_on=True, no_grad=True)(*those.inputs)
     evaluated = those.module.nested("eval")(*those.inputs)

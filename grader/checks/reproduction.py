@@ -1,6 +1,6 @@
 """A failing call as a small program: the same inputs, weights and expected values, for a learner's own process.
 
-It is text. What a learner's code answered goes into it only as numbers, and what is large lies next to it in a file.
+It is text. A learner's answers go into it only as numbers; large tensors are in a file next to it.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Program:
     # --- calls ---
 
     def _earlier(self, call: Call) -> None:
-        """The Python code for the operations on a module before the call."""
+        """Adds the Python code for the operations on a module before the call."""
         if call.handle is None:
             name = self._free("model")
             arguments = self._arguments(call)
@@ -236,7 +236,7 @@ class _Program:
     # --- what was expected ---
 
     def _expected(self, result: str) -> Iterator[str]:
-        """The asserts; what they compare with is written before the call."""
+        """The lines of the asserts; the expected values are written before the call."""
         due = self.due
         assert due is not None
         if not due.raises:
@@ -347,7 +347,7 @@ class _Program:
 
 
 def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
-    """The calls that matter for one call, in order, itself at the end: all that was done to the modules it uses."""
+    """The calls on which one call depends, in order, then that call: all operations on the modules it uses."""
     every: list[Call] = []
     for exchange in exchanges:
         every += [*exchange.call.first, exchange.call]
@@ -360,8 +360,8 @@ def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
     for call in every:
         if call is last:
             break
-        made = call.handle is None and call.new_handle in wanted
-        if made or (call.handle in wanted and call.name not in SILENT):
+        is_maker = call.handle is None and call.new_handle in wanted
+        if is_maker or (call.handle in wanted and call.name not in SILENT):
             yield call
     yield last
 

@@ -36,7 +36,7 @@ MOST_WEIGHTS = 100  # numbers of a module that are printed
 def cases(name: str, how: Asked) -> list[Case]:
     """The small cases of a public name, from the smallest on; no check has the name of one."""
     if isinstance(how, AskedFunction) and (how.judged or how.model or how.inputs is nothing):
-        return []  # a random answer, or one of a model, whose weights would not fit
+        return []  # a random answer, or that of a model with too many weights to show
     many = len(how.axes) == len(AXES)
     axes = [(), (2,)] if many else [(1,) * len(how.axes), (2,) * len(how.axes)] if how.axes else [()]
     sizes = itertools.product(NARROW, axes, TOKENS)
@@ -85,6 +85,7 @@ class _Round(Draw):
         self._draw, self._small = draw, small
 
     def _whole(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
+        """Draws whole numbers in a small version of this shape."""
         return self._draw.integers(low, high, *map(self._small, shape))
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -92,15 +93,15 @@ class _Round(Draw):
         return self._whole(-2, 3, shape).to(dtype)
 
     def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Whole numbers from -2 to 2, or from 1 to 4 where only positive ones are asked for."""
+        """Whole numbers from -2 to 2, or from 1 to 4 if only positive ones are asked for."""
         return (self._whole(1, 5, shape) if low >= 0 else self._whole(-2, 3, shape)).to(dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
-        """As they are: ids of a smaller vocabulary."""
+        """Whole numbers as drawn: ids of a smaller vocabulary."""
         return self._whole(low, self._small(high), shape)
 
     def mask(self, *shape: int) -> Tensor:
-        """A small mask."""
+        """Draws a small boolean mask."""
         return self._draw.mask(*map(self._small, shape))
 
     def parameters(self, initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -115,7 +116,7 @@ class _Round(Draw):
 
 
 def is_shown(exchange: Exchange) -> bool:
-    """Whether a screen shows everything that a call was given: no tensor by its shape alone, and no module."""
+    """True if a message shows all arguments of a call in full: no tensor by its shape alone, and no module."""
     inputs = [leaf for leaf in leaves((exchange.call.args, exchange.call.kwargs)) if isinstance(leaf, Tensor)]
     return exchange.call.handle is None and all(tensor.numel() <= FULLY_SHOWN for tensor in inputs)
 
@@ -131,6 +132,7 @@ def weights_shown(exchange: Exchange) -> Iterator[str]:
 
 
 def _loaded(call: Call) -> Iterator[dict[str, Tensor]]:
+    """The parameters that are loaded before a call."""
     for earlier in call.first:
         if earlier.name == "load_parameters" and earlier.handle == call.handle:
             yield earlier.args[0]

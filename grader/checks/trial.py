@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def blamed(self) -> str:
-        """The public name that failed the check."""
+        """The public name with the answer that failed the check."""
         return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 
@@ -79,6 +79,7 @@ class Trial:
         return Verdict(status, _cut(message), called, exchanges, self.draw.taken, failure)
 
     def _runs_on_right_answers(self, function: Callable[..., None]) -> bool:
+        """True if the check passes with the reference as student: then its error is not a fault of the check."""
         check, reference, seed, device = self._again
         right = reference.again()
         if right is None:  # a recording grades only its owner, who gets no benefit of the doubt

@@ -16,7 +16,7 @@ from grader.calls.call import Call
 from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
-FULLY_SHOWN = 12  # most elements of an argument whose numbers are shown
+FULLY_SHOWN = 12  # most elements of an argument that is shown in numbers
 ROW = 8  # elements of one row that are shown
 WIDTH = 110  # of a line of source
 MOST = 6  # items of a tuple or dictionary that are shown
@@ -112,6 +112,7 @@ def show_call(call: Call, maker: str = "") -> str:
 
 
 def _argument(value: Any) -> str:
+    """An argument as text: in full if it is small, else its kind."""
     if isinstance(value, Tensor):
         return show_tensor(value) if value.numel() <= FULLY_SHOWN and value.device.type != "meta" else _kind(value)
     if isinstance(value, np.ndarray):
@@ -129,6 +130,7 @@ def _is_short(tensor: Tensor) -> bool:
 
 
 def _kind(tensor: Tensor) -> str:
+    """A tensor's dtype and shape."""
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 
@@ -170,10 +172,10 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
     elif dtype == torch.float64:
         text = repr(value)
     else:
-        kept = (f"{value:.{digits}g}" for digits in range(1, 10))
+        texts = (f"{value:.{digits}g}" for digits in range(1, 10))
         exact = torch.tensor(value, dtype=dtype)
         text = next(
-            (decimal for decimal in kept if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
+            (decimal for decimal in texts if torch.equal(torch.tensor(float(decimal), dtype=dtype), exact)), repr(value)
         )
     return text if any(letter in text for letter in ".en") else text + ".0"
 
@@ -185,9 +187,9 @@ def constants(text: str) -> list[str]:
 
 
 def quiet(text: str) -> str:
-    """Text that a docstring can hold, whoever wrote it."""
-    kept = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
-    return kept.replace("\\", "/").replace('"""', "'''")
+    """Untrusted text, escaped so that a docstring can hold it."""
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return printable.replace("\\", "/").replace('"""', "'''")
 
 
 def paths_of(result: str, wanted: Any) -> Iterator[str]:

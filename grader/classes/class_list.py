@@ -22,7 +22,8 @@ from grader.course.unread import ARCHIVE
 from grader.marks.register import NONE, Enrolled, Register
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
-KNOWN = ("exercises", "submission")  # where a learner's files stand inside what was handed in
+HANGUL = re.compile("[가-힣]")
+KNOWN = ("exercises", "submission")  # folders of a learner's files inside a submission
 SUBMITTED = "submitted"  # in a course of nbgrader's
 
 
@@ -51,18 +52,15 @@ def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
 
 
 def _called(found: Iterable[Person], register: Register) -> list[Person]:
-    """People by what the roster calls them. Of two who may be the same one there, neither is."""
+    """The people by their names on the roster; if two may be the same student there, both keep the platform's name."""
     roll, by_number = register.roll, {entry.canvas_id: entry for entry in register.people.values() if entry.canvas_id}
     meant = [(person, _entry(person, register, roll, by_number)) for person in found]
     several = Counter(entry.name for _person, entry in meant if entry)
-    return [
-        _enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant
-    ]  # fmt: skip
+    return [_enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant]
 
 
 def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
-    """The roster's entry for a person: by what a platform knows them by, then by name, unless both have addresses, and
-    others."""
+    """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
     for known in filter(None, (person.login, person.bare, person.name)):
@@ -71,15 +69,15 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
             addresses = [look(login) for login in entry.logins if "@" in login]
             is_other = "@" in person.login and addresses and look(person.login) not in addresses
             return None if len(names) > 1 or is_other else entry
-    if person.canvas_id:  # Canvas writes `lovelaceada` for Ada Lovelace
-        own = look(person.name.partition("_")[0])
-        run_on = [entry for name, entry in register.people.items() if own in _run_on(name)]
+    own = (person.name if person.canvas_id else person.bare).partition("_")[0]
+    if person.canvas_id or HANGUL.search(own):  # `lovelaceada` at Canvas is Ada Lovelace, and `민서 김` is 김민서
+        run_on = [entry for name, entry in register.people.items() if _run_on(own) & _run_on(name)]
         return run_on[0] if len(run_on) == 1 else None
     return None
 
 
 def _run_on(name: str) -> set[str]:
-    """A name without spaces, with each of its words first."""
+    """The spellings of a name without spaces, once with each of its words first."""
     words = look(name).split()
     return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
@@ -93,10 +91,12 @@ def _enrolled(person: Person, entry: Enrolled) -> Person:
 
 
 def _share(everybody: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
-    """Gives each of a group what the group handed in: under its name, or one of them for all. Who handed in something
-    of their own keeps it."""
-    roll = Roll({name: [person.login] for name, person in everybody.items()},
-                {name: person.bare for name, person in everybody.items() if person.bare})  # fmt: skip
+    """Gives each member of a group the group's submission: under the group's name, or by one member for all. Members
+    with a submission of their own keep it."""
+    roll = Roll(
+        {name: [person.login] for name, person in everybody.items()},
+        {name: person.bare for name, person in everybody.items() if person.bare},
+    )
     own = {member: register.roll.own(member) if member not in roll.meant(member) else member for member in members}
     own = {member: roll.own(name) for member, name in own.items()}
     there = [everybody[name] for name in own.values() if name in everybody]
@@ -109,8 +109,9 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
         shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
-            one = handed_in[0]
-            shared = replace(one, name=name, login="", canvas_id="", moodle_id="", back="", bare="")
+            first = handed_in[0]
+            names = (first.name, first.bare, first.login)
+            shared = replace(first, name=name, login="", canvas_id="", moodle_id="", back="", bare="", shared=names)
         elif not handed_in:
             continue
         everybody[name] = _enrolled(shared, entry)
@@ -143,11 +144,18 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
     return Roll({name: logins[name] for name in everybody}, bare)
 
 
+def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
+    """By which names a table may know who handed in for a student's group, by student."""
+    everybody = people(submissions, register) if register.groups else {}
+    return {readable(name): person.shared for name, person in everybody.items() if person.shared}
+
+
 def class_folders(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
 ) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be
-    taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is none."""
+    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be taken
+    for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a folder.
+    """
     for folder in earlier:
         try:
             os.listdir(folder)
@@ -157,9 +165,11 @@ def class_folders(
     try:
         if out.resolve().is_relative_to(submissions.resolve()):
             raise Impossible(
-                _("The results can't go inside {folder}: that is where the students are. "
-                  "Type: python -m grader class {folder} --out dist/class").format(folder=typed(submissions))
-            )  # fmt: skip
+                _(
+                    "The results can't go inside {folder}: that is where the students are. "
+                    "Type: python -m grader class {folder} --out dist/class"
+                ).format(folder=typed(submissions))
+            )
         _require_level(submissions, assignment)
         return folders(submissions, register)
     except NoStudents:
@@ -186,39 +196,47 @@ def _no_students(submissions: Path) -> str:
 
 
 def _require_level(submissions: Path, assignment: str) -> None:
-    """Raises Impossible if the class is one folder further in, or the folder is one student's own."""
+    """Raises Impossible if the class is in a subfolder, or the folder is that of one student."""
     names = [name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith(".")]
     inside = [name for name in names if may_be_folder(submissions / name)]
     if {SUBMITTED, "source"} <= set(inside):
-        raise _elsewhere(_("{folder} is a course of nbgrader's, with the submissions in {right}."), submissions,
-                         submissions / SUBMITTED)  # fmt: skip
+        raise _elsewhere(
+            _("{folder} is a course of nbgrader's, with the submissions in {right}."),
+            submissions,
+            submissions / SUBMITTED,
+        )
     if len(inside) == 1 and len(names) == 1 and _is_class(submissions / inside[0], assignment):
-        raise _elsewhere(_("{folder} holds only {right}, in which the students are: it is one folder too high."),
-                         submissions, submissions / inside[0])  # fmt: skip
+        raise _elsewhere(
+            _("{folder} holds only {right}, in which the students are: it is one folder too high."),
+            submissions,
+            submissions / inside[0],
+        )
     own = [name for name in names if STEP_NAME.fullmatch(name.removesuffix(".py")) and name.endswith(".py")]
     is_own = own and not _named_in_flat(submissions) or inside and set(inside) <= {"exercises"}
     parent = submissions.resolve().parent
     if is_own and _is_class(parent, assignment):
-        raise _elsewhere(_("{folder} is one student's, and the class is in {right}: it is one folder too low."),
-                         submissions, parent)  # fmt: skip
+        raise _elsewhere(
+            _("{folder} is one student's, and the class is in {right}: it is one folder too low."), submissions, parent
+        )
 
 
 def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
+    """The error for a class in another folder, with the command for the right one."""
     with suppress(ValueError):
         right = right.relative_to(Path.cwd())
-    told = sentence.format(folder=typed(submissions), right=typed(right))
-    return Impossible(_("{problem} Type: {command}", problem=told, command=f"python -m grader class {typed(right)}"))
+    text = sentence.format(folder=typed(submissions), right=typed(right))
+    return Impossible(_("{problem} Type: {command}", problem=text, command=f"python -m grader class {typed(right)}"))
 
 
 def _named_in_flat(submissions: Path) -> bool:
-    """Whether a download names people by the files in it, as a flat one does."""
+    """True if a download is flat: its files, not folders, name the students."""
     with suppress(BadDownload, OSError):
         return any(person.files for person in named_in(submissions).values())
     return False
 
 
 def _is_class(folder: Path, assignment: str) -> bool:
-    """Whether a folder holds several students, each with something to grade, and belongs to none of them."""
+    """True if a folder holds several students' folders, each with something to grade, and is not itself a student's."""
     with suppress(BadDownload, OSError):
         names = set(os.listdir(folder))
         if names & {assignment, *KNOWN} or any(map(STEP_FILE.fullmatch, names)):

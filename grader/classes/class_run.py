@@ -1,4 +1,5 @@
-"""A class: every student's submission graded once under one seed, kept as it comes, and everything made of it."""
+"""Grades every submission of a class under one seed, saves each result as it arrives, and writes everything made of
+them."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from grader.marks.marking import Marking, plain
 
 
 class Stopped(RuntimeError):
-    """The run was stopped. What was graded is kept, the marks that it has changed among it. One line."""
+    """The run was stopped; results and changed marks so far are saved. One line."""
 
     def __init__(self, said: str, changes: Sequence[Change]) -> None:
         super().__init__(said)
@@ -56,13 +57,12 @@ class Done:
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
-    folders = class_folders(
-        request.submissions, request.out, request.earlier, request.register, request.assignment
-    )  # fmt: skip
+    folders = class_folders(request.submissions, request.out, request.earlier, request.register, request.assignment)
     request = _of_these(request)
     marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
     roll = class_list.roll(request.submissions, request.register)
-    marking = dataclasses.replace(marking.for_class(roll), days_used=_days_used(request.out, marking))
+    marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
+    marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
     ledger = Ledger(marking, kit_version.kit_version())
     told: dict[str, bool] = {}
     try:
@@ -81,8 +81,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 submissions=typed(request.submissions),
             )
         ) from None
-    kept = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
-    return Done(standings, kept, left_out(request.submissions), ledger.changes,
+    unchanged = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
+    return Done(standings, unchanged, left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings), list(ledger.marking.not_applied),
                 [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
 
@@ -101,7 +101,7 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
 
 def _graded(
     request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
-) -> list[Standing]:  # fmt: skip
+) -> list[Standing]:
     """The results of all students, with everything written; `told` is called for each with whether it was kept from
     before."""
 
@@ -141,7 +141,7 @@ def _of_these(request: Request) -> Request:
 
 @contextmanager
 def _alone_in(request: Request) -> Iterator[None]:
-    """Holds the folder of the results, which is made if need be. Raises Impossible if another run holds it."""
+    """Locks the folder of the results, which is made if need be. Raises Impossible if another run has locked it."""
     for folder in (request.out, *(request.out / name for name in request.kinds)):
         folder.mkdir(parents=True, exist_ok=True)
     with (request.out / ".lock").open("w") as lock:
@@ -204,7 +204,7 @@ def _last(out: Path) -> Plan | None:
 def _pool(request: Request) -> Iterator[pools.Pool]:
     try:
         if request.scheduler is None:
-            grader.require_fitting_tapes()
+            grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
             yield pools.processes(request.jobs or pools.cores(), request.limits)
             return
         with pools.cluster(request.scheduler) as pool:
@@ -220,13 +220,15 @@ def _save(request: Request, standings: list[Standing]) -> None:
     entries = (load(request.out, standing.file) for standing in standings)
     try:
         gradebook.save(
-            request.gradebook or gradebook.DEFAULT, request.assignment,
+            request.gradebook or gradebook.DEFAULT,
+            request.assignment,
             (
                 (entry.student, entry.report, entry.error, entry.mark if request.marking else None)
-                for entry in entries if entry
+                for entry in entries
+                if entry
             ),
             request.steps,
-        )  # fmt: skip
+        )
     except gradebook.NoGradebook as problem:
         raise Impossible(
             _(
@@ -242,9 +244,12 @@ def _completed(plan: Plan, last: Plan | None) -> Plan:
 
 
 def write_class(
-    request: Request, plan: Plan, standings: list[Standing], files_of: Mapping[str, Mapping[str, str]],
+    request: Request,
+    plan: Plan,
+    standings: list[Standing],
+    files_of: Mapping[str, Mapping[str, str]],
     given: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     nobodys = list(map(readable, left_out(request.submissions)))
     page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)

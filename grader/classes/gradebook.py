@@ -52,9 +52,11 @@ def require(url: str) -> None:
 
 
 def save(
-    url: str, assignment: str, entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
+    url: str,
+    assignment: str,
+    entries: Iterable[tuple[str, Report | None, str, AssignmentMark | None]],
     chosen: Collection[str] = (),
-) -> int:  # fmt: skip
+) -> int:
     """Writes one grade per step for each (student, report, error, mark); without a report the error is the comment.
 
     An assignment that nbgrader has released is found by its name, another one is made, of the chosen steps or the core.
@@ -91,8 +93,8 @@ def save(
 
 
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
-    """The mark for a graded step; a fault of the grader gives none. What was not read is named where points are
-    missing: it may hold the answer."""
+    """The mark for a graded step; a fault of the grader gives none. If points are missing, files that were not read are
+    named: one may hold the answer."""
     if is_open(step):  # nothing of it is known but why
         return ungraded("\n".join([step.message or (told.message if (told := leading(step.checks)) else ""), *unread]))
     comment = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
@@ -109,7 +111,7 @@ def ungraded(reason: str) -> Mark:
 
 def write(
     gradebook: Gradebook, marks: Mapping[str, Mark], places: Mapping[str, str], assignment: str, student: str
-) -> None:  # fmt: skip
+) -> None:
     """Writes a student's marks, by step, where nbgrader keeps what its autograder finds; `places` is of `places`.
 
     What a person has written stays, and counts. The caller commits.
@@ -126,10 +128,10 @@ def write(
 
 def count(
     gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
-) -> None:  # fmt: skip
+) -> None:
     """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
 
-    It is `assignments.toml` that says so, also where the released notebook said otherwise. The caller commits.
+    `assignments.toml` decides, also if the released notebook says otherwise. The caller commits.
     """
     submission = gradebook.find_submission(assignment, student)
     grades = {(notebook.name, grade.name): grade for notebook in submission.notebooks for grade in notebook.grades}
@@ -148,7 +150,7 @@ def count(
             grade.auto_score, grade.needs_manual_grade = None, True
         grade.extra_credit = (0.0 if step.dropped else step.points) if apart else grade.extra_credit
         lines = [line_said(remark) for remark in step.lines]
-        decided = [f"{step.step}: {decision(step)}"]  # it stands at its step
+        decided = [f"{step.step}: {decision(step)}"]  # it is shown at its step
         all_of_it = [line for line in sentences(counted) if line not in decided] if step is counted.steps[0] else []
         remarks = [decision(step), step.remark, *lines, *all_of_it]
         comment.auto_comment = "\n".join(
@@ -159,7 +161,7 @@ def count(
 
 
 def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
-    """Takes what lateness takes from each notebook of a submission, and says until when there was time."""
+    """Subtracts the late penalty from each notebook of a submission, and records its deadline."""
     until, handed_in = (_utc(text) for text in (counted.until, counted.handed_in))
     if until is not None:
         due = submission.assignment.duedate or until
@@ -170,7 +172,7 @@ def penalise(submission: SubmittedAssignment, counted: AssignmentMark) -> None:
 
 
 def _utc(text: str) -> datetime | None:
-    """A moment as nbgrader keeps it: in UTC, without saying so."""
+    """A moment as nbgrader keeps it: in UTC, without a zone."""
     return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None) if text else None
 
 
@@ -211,8 +213,8 @@ def quieten() -> None:
     """
     from sqlalchemy.exc import SAWarning
 
-    told = r"Object of type <Submitted(Assignment|Notebook)> not in session"
-    warnings.filterwarnings("ignore", told, SAWarning, module=r"nbgrader\.api")
+    warning = r"Object of type <Submitted(Assignment|Notebook)> not in session"
+    warnings.filterwarnings("ignore", warning, SAWarning, module=r"nbgrader\.api")
 
 
 @contextmanager
@@ -244,7 +246,9 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 def _reason(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
-    said = re.sub(r"^\([\w.]+\) ", "", str(cause))  # SQLAlchemy begins with the name of the driver's exception
+    said = re.sub(
+        r"^\([\w.]+\) ", "", str(cause)
+    )  # SQLAlchemy's message starts with the name of the driver's exception
     return next((line.strip() for line in said.splitlines() if line.strip()), type(cause).__name__)
 
 
@@ -269,6 +273,7 @@ def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Map
 
 
 def _comment(text: str) -> str:
-    """Text as nbgrader's Markdown shows it as typed: its feedback pages write what is no code block as HTML."""
+    """Text as nbgrader's Markdown shows it as typed: its feedback pages write everything outside of code blocks as
+    HTML."""
     text = reports.plain(text.encode(errors="replace").decode())
     return "\n".join(f"    {line}" for line in text.splitlines())

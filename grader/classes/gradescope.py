@@ -31,8 +31,8 @@ from grader.report.terminal import why_open
 SCRIPTS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
 PARTS = ("grader/**/*", "solutions/**/*", "requirements/base.lock", "LICENSE")
 TEMPLATES = Path(__file__).parent / "templates"
-CHOSEN = "steps.txt"  # beside them: the steps that are graded
-NAMED = "assignment.txt"  # and the assignment of `assignments.toml`, where there is one
+CHOSEN = "steps.txt"  # next to them: the steps that are graded
+NAMED = "assignment.txt"  # and the assignment of `assignments.toml`, if there is one
 ABOUT = "submission_metadata.json"  # what Gradescope says of a submission, in its own folder
 LEFT_OUT = ("__pycache__", ".safetensors", "ko.json")
 
@@ -55,7 +55,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
 
 
 def _contents() -> Iterator[tuple[str, Path, int]]:
-    """Each file of the archive: its name there, where it is here, its mode."""
+    """Each file of the archive: its name there, its path here, its mode."""
     for name, template in SCRIPTS.items():
         yield name, TEMPLATES / template, 0o755
     for pattern in PARTS:
@@ -107,7 +107,8 @@ def _marked(report: Report, about: Path) -> Report:
 
 def _own(user: _Person) -> Iterator[str]:
     """The identity that students can't choose: the mail address, which Gradescope has had confirmed, and the number in
-    the teacher's roster. A number that looks like an address is none, and a name is whatever its owner likes."""
+    the teacher's roster. A number that looks like an address is left out, and so is the name, which students choose
+    themselves."""
     if user.email:
         yield user.email
     if user.sid and "@" not in user.sid:

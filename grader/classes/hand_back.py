@@ -16,7 +16,7 @@ PAGE = "feedback.html"
 
 
 class NoNames(ValueError):
-    """Nobody's page has a name that the platform knows. One sentence."""
+    """The platform knows the name of no student's page. One sentence."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,10 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
     """Writes the zip file, whole or not at all: each page under the name by which the platform finds its student.
 
     Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
-    student's number and that of a file handed in; it shows the page under the name of that file. `submissions` is where
-    Canvas's names are read from, in place of the download that was graded. Raises NoNames, OSError.
+    student's number and that of a file handed in; it shows the page under the name of that file. Canvas's names are
+    read from `submissions`, if given, in place of the download that was graded. Raises NoNames, OSError.
     """
     others = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else {}
-    own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
     own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]
     prefixes = {one.file: others.get(one.canvas_id) or others.get(one.file) or one.back for one in own}
     pages: list[tuple[str, Path | bytes, int]] = []

@@ -1,4 +1,4 @@
-"""The version of what graded: a digest of the kit on this machine, so that a report knows whether it is still good."""
+"""The version of the kit on this machine, as a digest: by it a saved report is known to be valid or outdated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from grader import __version__
 from grader.base.paths import ROOT, SOLUTIONS
 
 ENGINE_FILES = ("*.py", "*/*.py", "locale/*.po", "*/templates/*.j2")
-STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md", "*/*/*.safetensors", "*/*/*.po")
+STEP_FILES = (
+    "mistakes*.md", "*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md", "*/*/*.safetensors", "*/*/*.po",
+)  # fmt: skip
 
 
 @functools.cache

@@ -44,7 +44,7 @@ class LastReport:
         """The report on a submission, or the reason why there is none; the same one when asked again, as for its next
         notebook.
 
-        `has_others`: beside its folder stand those of the student's other assignments, and nobody else's.
+        `has_others`: next to its folder are those of the same student's other assignments alone.
         """
         if self._last is None or self._last[:2] != (folder, steps):
             self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))

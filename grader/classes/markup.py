@@ -1,4 +1,4 @@
-"""Markdown of a notebook as HTML that shows and does nothing: what a student wrote is opened by who gives the marks."""
+"""Markdown of a notebook as inert HTML: graders open what students wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ATTRIBUTES = {tag: {"title"} for tag in TAGS} | {
     "details": {"open", "title"}, **{tag: {"class", "title"} for tag in ("div", "span", "pre", "code")},
     **{tag: {"id", "title"} for tag in ("h1", "h2", "h3", "h4", "h5", "h6")},
 }  # fmt: skip
-SCHEMES = {"http", "https", "mailto", "data"}  # which of them where: LINK and PICTURE
+SCHEMES = {"http", "https", "mailto", "data"}  # for links and pictures further restricted by LINK and PICTURE
 OUTPUT_TAGS = TAGS | {"article", "caption", "figcaption", "figure", "header"}  # and those of a verdict
 LINK = re.compile(r"(https?://|mailto:|#)[^\x00-\x20]*", re.IGNORECASE)
 PICTURE = re.compile(r"https?://[^\x00-\x20]*|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*", re.IGNORECASE)
@@ -41,7 +41,7 @@ ACTING = re.compile(
     r"|/?(?:b|br|code|del|details|em|hr|i|kbd|p|s|small|strong|sub|summary|sup|u)\s*/?>)",
     re.IGNORECASE,
 )
-WORD_JOINER = "\u2060"  # nobody sees it, and behind it no name of a command or a tag begins
+WORD_JOINER = "\u2060"  # invisible, and it ends the name of a command or a tag
 
 
 @pass_context
@@ -54,7 +54,7 @@ def safe_markdown(context: Any, source: str) -> str:
 
 
 def cleaned(html: str, is_drawing: Callable[[str], object] = lambda source: False) -> str:
-    """The HTML without what is not allowed in it; which drawings are says `is_drawing`."""
+    """The HTML without forbidden elements and attributes; `is_drawing` decides which drawings are allowed."""
     return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, is_drawing))
 
 
@@ -96,12 +96,13 @@ def drawings(nb: NotebookNode) -> set[str]:
 
 
 def _attached(cell: NotebookNode) -> list[Any]:
+    """The files that a cell brings along."""
     attachments = cell.get("attachments", {})
     return [data for data in attachments.values() if isinstance(data, dict)] if isinstance(attachments, dict) else []
 
 
 def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozenset()) -> None:
-    """Takes away what nbconvert would stumble over when it makes the feedback, and the outputs, which mean nothing.
+    """Removes the outputs, which mean nothing, and anything on which nbconvert would fail when it makes the feedback.
 
     Markup that acts is shown as it was typed, in all that was not `released`; of attached drawings those are shown that
     were `drawn` for the lessons.

@@ -22,6 +22,7 @@ from nbformat import NotebookNode, v4
 from nbformat.warnings import DuplicateCellId, MissingIDFieldWarning
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
+from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError
 from nbgrader.preprocessors import AssignLatePenalties, Execute, NbGraderPreprocessor, SaveAutoGrades
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Float, Integer, Unicode
@@ -150,12 +151,12 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        told = marks.stamp(root / self._folder(about))
+        handed_in = marks.stamp(root / self._folder(about))
         work = ledger.digests(self._converter.attention_desk.submission)
         try:
-            stamp, unclear = moments.moment(told, marking.term.local) if told else None, ""
+            stamp, unclear = moments.moment(handed_in, marking.term.local) if handed_in else None, ""
         except moments.NoMoment:
-            stamp, unclear = None, told
+            stamp, unclear = None, handed_in
         with Gradebook(about["db_url"]) as book:
             everybody = {each.id: [each.email or ""] for each in book.students}
         own = marking.for_class(Roll({student: (), **everybody}))
@@ -179,7 +180,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
 
 
 class SaveMarks(SaveAutoGrades):  # type: ignore[misc]  # nbgrader carries no types
-    """In place of SaveAutoGrades: what a person grades is left to it, what the sandbox graded is written here."""
+    """Replaces SaveAutoGrades: writes the marks of the sandbox, and leaves cells that a person grades to it."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Writes the marks into the gradebook, also those of answers that were handed in under another notebook's name.
@@ -229,7 +230,9 @@ class SubmittedNotebooks(NotebookExporter):
     """
 
     def from_filename(self, filename: str, resources: Any = None, **options: Any) -> tuple[NotebookNode, Any]:
-        """The notebook after the preprocessors, as text."""
+        """The notebook in a file, rebuilt if nbgrader can't read it, after the exporter's preprocessors; and the
+        resources.
+        """
         with warnings.catch_warnings():
             for odd in (MissingIDFieldWarning, DuplicateCellId):  # a student's editor, not ours to fix
                 warnings.simplefilter("ignore", odd)
@@ -242,6 +245,8 @@ class SubmittedNotebooks(NotebookExporter):
                 raise
             except Exception as error:  # whatever nbgrader stumbles over in a notebook that anyone may have made
                 reason = (str(error) or type(error).__name__).splitlines()[0]
+                if isinstance(error, SchemaTooOldError | SchemaTooNewError):
+                    reason = "its cells are marked as another version of nbgrader marks them"
                 self.log.warning("%s is rebuilt from what was released: %s", filename, reason)
                 rebuilt = _rebuilt(Path(filename), resources["nbgrader"])
                 return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types
@@ -271,7 +276,7 @@ def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> l
 
 
 def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> None:
-    """Shows outputs in the cell that is in the notebook under this cell's name; one that was deleted is put back."""
+    """Sets the outputs of the notebook's cell with this cell's name; a cell that was deleted is put back."""
     name = cell.metadata.nbgrader.grade_id
     there = [other for other in nb.cells if other.metadata.get("nbgrader", {}).get("grade_id") == name]
     if not there:
@@ -310,13 +315,13 @@ def _rebuilt(path: Path, about: Any) -> NotebookNode:
     with suppress(Unusable), one_budget():  # the report says so
         cells = _put_together(known, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
-    made = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
-    return NotebookNode(made)
+    rebuilt = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
+    return NotebookNode(rebuilt)
 
 
 def _put_together(
     known: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
-) -> list[NotebookNode]:  # fmt: skip
+) -> list[NotebookNode]:
     """The cells in the order in which they were handed in: those that nbgrader knows once each, with the answers in
     them, and the others, further tries at an answer among them, for a person to read."""
     answerable = {name for name, cell in known.items() if cell.metadata.nbgrader.solution}

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
 from grader.base.results import Graded, Report, Tried, without_open_scores
+from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
 from grader.course import steps as course
@@ -80,7 +81,7 @@ class Plan(msgspec.Struct, kw_only=True):
     assignment: str
     title: str = ""
     submissions: str = ""
-    tables: str = ""  # where the roster is, with the tables beside it
+    tables: str = ""  # the folder of the roster and the tables next to it
     sections: list[str] = []  # further folders of submissions that were graded into the same results
     earlier: list[int] = []
     complete: bool = False
@@ -132,6 +133,17 @@ class Round:
                     self._best(self.waiting.pop(file))
         return [self.found[file_name(name)] for name in names]
 
+    @cached_property
+    def _sections(self) -> set[str]:
+        """The sections in which anyone handed in, now or in an earlier run into the same results."""
+        if not (register := self.request.register).people:
+            return set()
+        here = class_list.people(self.request.submissions, register).values()
+        before = (load(self.request.out, file.stem) for file in (self.request.out / REPORTS).glob("*.json"))
+        return {one.section for one in here if not one.is_absent} | {
+            entry.section for entry in before if entry and not entry.absence
+        }
+
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
         request, plan = self.request, self.plan
         attempts = self.ledger.marking.assignment.attempts_read
@@ -140,7 +152,6 @@ class Round:
             register=request.register,
         ):  # fmt: skip
             earlier = load(request.out, student.file)
-            self.known |= {student.file} if earlier else set()
             self.files_of[student.name] = unread.files_within(student.submission, plan.steps)
             self.given |= student.submission.given
             of_another_section = student.is_absent and earlier and not earlier.absence
@@ -148,6 +159,7 @@ class Round:
                 self._leave(student, earlier)
                 continue
             student, absence = self._by_rule(student)
+            self.known |= {student.file} if earlier and earlier.absence == absence else set()
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
@@ -174,31 +186,35 @@ class Round:
                     yield f"{student.file}#{number}", pools.Task(one.submission, *how)
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
-        """A student who is only on the roster, by the rules: graded as nothing, or not graded, with the reason."""
+        """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
+        reason."""
         if not student.is_absent:
             return student, ""
-        absence = self.ledger.absence(student.name, self.request.register)
+        absence = self.ledger.absence(student.name, self.request.register, self._sections)
         return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
         """Leaves a student as they are: this run is about others."""
         reason = _("not graded yet: that run was about others")
-        kept = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
-        self.files_of[student.name] = kept.files or student.submission.files
-        self.found[student.file] = standing(kept)
-        self.on_student(kept, True)
+        result = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
+        self.files_of[student.name] = result.files or student.submission.files
+        self.found[student.file] = standing(result)
+        self.on_student(result, True)
 
     def _best(self, attempts: Attempts) -> None:
-        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
         graded, best, page = attempts.graded, -1.0, ""
         tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
             report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
             report = without_open_scores(report) if report else None
             tried = msgspec.structs.replace(
-                graded, report=report, error=answer.error, attempt=number,
+                graded,
+                report=report,
+                error=answer.error,
+                attempt=number,
                 grader_failed=bool(answer.error) or answer.grader_failed,
-            )  # fmt: skip
+            )
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
@@ -211,6 +227,7 @@ class Round:
         self._done(chosen, chosen.attempt, page=page)
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
+        """Marks, writes and counts one attempt of a student, unless it was kept unchanged."""
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
@@ -220,10 +237,10 @@ class Round:
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
-        """What this run has changed for a student; empty where nothing did."""
-        made = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
-        if made:
-            return f"{shown(made.before)} → {shown(made.after)}"
+        """The changes that this run made for a student; empty if there are none."""
+        change = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
+        if change:
+            return f"{shown(change.before)} → {shown(change.after)}"
         return "" if kept or graded.file in self.known else _("new")
 
     def _lacks(self, graded: Graded) -> bool:
@@ -247,8 +264,7 @@ def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]
 
 
 def _from_kit(submission: Submission, steps: list[str]) -> tuple[str, ...]:
-    """The steps of which more is word for word in the kit's own files than who writes by themselves has in common
-    with anybody."""
+    """The steps that share more text with the kit's own files than independent work has in common with anything."""
     written = {step: submission.sources[step][1] for step in steps if step in submission.sources}
     shares = {step: taken_from_the_kit(text, _stub(step)) for step, text in written.items()}
     return tuple(step for step, share in shares.items() if share > HONEST)
@@ -266,7 +282,7 @@ def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
 
 
 def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
-    """Whether what is kept is about this student, what was handed in and all of the steps: anyone may edit a file."""
+    """True if a saved result is about this student, this submission and all of the steps: anyone may edit a file."""
     if not path(out, PAGES, earlier.file).is_file():
         return False
     if earlier.report is None or earlier.grader_failed or _could_now_be_graded(earlier.report):
@@ -279,7 +295,7 @@ def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
 
 
 def _could_now_be_graded(report: Report) -> bool:
-    """Whether a step was skipped for want of a package that is here by now: the machine decides nothing for good."""
+    """True if a step was skipped for lack of a package that is installed now."""
     skipped = {step.name for step in report.steps if step.without_score}
     return bool(skipped) and any(step.name in skipped and not step.lacking for step in course.steps())
 
@@ -299,16 +315,16 @@ def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
-    made = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
+    also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
         if report != graded.report or not page:
             page = pages.html(report, every_picture=False, of_class=True)
-        made[PAGES] = page.encode()
+        also_written[PAGES] = page.encode()
     if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
-        made[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
+        also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):
-        if kind in made:
-            files.write(path(out, kind, graded.file), made[kind])
+        if kind in also_written:
+            files.write(path(out, kind, graded.file), also_written[kind])
         else:  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
     sealed = msgspec.structs.replace(graded, digest=_digest(graded))

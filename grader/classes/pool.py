@@ -35,11 +35,11 @@ JUDGES_OF_A_SOURCE = 8  # one process forks for so many: each has it fork some 1
 
 
 class NobodyGraded(GraderError):
-    """Nobody of a class can be graded so. One line, with what to type next."""
+    """No student of the class can be graded. One line, with the command to type next."""
 
 
 class Unreachable(ConnectionError):
-    """No scheduler answers, or its workers can't do this work. One line, with what to type next."""
+    """No scheduler answers, or its workers can't do this work. One line, with the command to type next."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def processes(size: int, limits: Limits) -> Pool:
 def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, TaskResult], None, None]:
     """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
 
-    Raises NobodyGraded if nobody can be graded so.
+    Raises NobodyGraded if no student can be graded.
     """
     failed: list[tuple[str, Task]] = []
     for named, answer in _once(pool, iter(tasks), pool.size):
@@ -118,7 +118,7 @@ def _once(
 
 
 def _submitted(executor: Executor, task: Task) -> Future[TaskResult]:
-    """The future of a task; where the machine lets no further thread start, one that failed so."""
+    """The future of a task; a failed one if the machine lets no further thread start."""
     try:
         return executor.submit(grade, task)
     except (OSError, RuntimeError) as error:
@@ -175,7 +175,7 @@ class _Graders:
     def __init__(self) -> None:
         self._idle: list[tuple[Limits, Grader]] = []
         self._source_of: dict[Grader, launcher.Judges] = {}  # of every grader, idle or in use
-        self._sources: list[launcher.Judges] = []  # where new graders may have their judges from
+        self._sources: list[launcher.Judges] = []  # sources of judges for new graders
         self._stopped = False
         self._lock = threading.Lock()
         Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
@@ -188,7 +188,7 @@ class _Graders:
             unused = self._retired([source for source in self._sources if not source.alive])
         _close(unused)
         with self._lock:
-            fitting = [kept for kept in self._idle if kept[0] == limits]
+            fitting = [is_alive for is_alive in self._idle if is_alive[0] == limits]
             if fitting:
                 self._idle.remove(fitting[-1])
             grader = fitting[-1][1] if fitting else self._new(limits)
@@ -198,10 +198,10 @@ class _Graders:
             self._done(grader)
             raise
         with self._lock:
-            kept = self._source_of[grader] in self._sources
-            if kept:
+            is_alive = self._source_of[grader] in self._sources
+            if is_alive:
                 self._idle.append((limits, grader))
-        if not kept:
+        if not is_alive:
             self._done(grader)
 
     def _new(self, limits: Limits) -> Grader:
@@ -218,7 +218,7 @@ class _Graders:
         return grader
 
     def _done(self, grader: Grader) -> None:
-        """Ends a grader that was in use, and its source where that waited for no other."""
+        """Ends a grader that was in use, and its source if no other grader uses that."""
         grader.close()
         with self._lock:
             source = self._source_of.pop(grader)
@@ -226,7 +226,7 @@ class _Graders:
         _close([source] if unused else [])
 
     def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
-        """Has no grader use these sources any more. Those that none uses now are to be closed, without the lock."""
+        """Keeps new graders from using these sources; returns the idle ones, to be closed without the lock."""
         self._sources = [source for source in self._sources if source not in sources]
         for limits, grader in [kept for kept in self._idle if self._source_of[kept[1]] in sources]:
             self._idle.remove((limits, grader))
@@ -235,7 +235,7 @@ class _Graders:
         return [source for source in sources if source not in self._source_of.values()]
 
     def stop(self) -> None:
-        """Has what is being graded fail at once, and all that comes before the next `close`."""
+        """Fails all gradings at once, running ones and those that start before the next `close`."""
         with self._lock:
             self._stopped = True
             for source in {*self._sources, *self._source_of.values()}:
@@ -284,7 +284,7 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A stop waits until what is done here is done as a whole: a report that is written is counted too."""
+    """Defers a stop to the end of the block, so that a report that is written is also counted."""
     late: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     handlers = {number: handler for number, handler in handlers.items() if callable(handler)}  # none that is ignored
@@ -302,7 +302,7 @@ def held() -> Iterator[None]:
 
 
 def begin(limits: Limits) -> None:
-    """Has torch load in a process of its own, while the caller goes on to what has to be known before it is needed."""
+    """Starts loading torch in a separate process, without waiting for it."""
     with suppress(GraderError, OSError), GRADERS.one(limits):
         pass
 

@@ -1,7 +1,7 @@
 """nbgrader's course folder, made from the solutions: what an instructor releases.
 
-In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, and it
-is nbgrader that cuts it out. They are never to be handed out as they are.
+In the source notebooks each answer cell holds the reference between `### BEGIN SOLUTION` and `### END SOLUTION`, which
+nbgrader cuts out. They are never to be handed out as they are.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ def build(
     steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
     name = marking.assignment.name if marking else assignment
     if per_step:
-        made = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
+        notebooks = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
-        made = {f"{name}.ipynb": notebook(steps, marking)}
-    written = _replaced(folder / "source" / name, made)
+        notebooks = {f"{name}.ipynb": notebook(steps, marking)}
+    written = _replaced(folder / "source" / name, notebooks)
     configuration = folder / "nbgrader_config.py"
-    kept = configuration.exists()
-    if not kept:
+    was_configured = configuration.exists()
+    if not was_configured:
         text = CONFIG.format(kit=Path(os.path.relpath(ROOT, folder)).as_posix(), language=current())
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released(written, kept)
+    return Released(written, was_configured)
 
 
 def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
@@ -119,7 +119,7 @@ def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
 
 
 def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
-    """The source notebook of some steps, in the language in use; of an assignment where `marking` is given."""
+    """The source notebook of some steps, in the language in use; of an assignment if `marking` is given."""
     steps = list(steps)
     cells = [
         v4.new_markdown_cell(_introduction(steps, marking), id="introduction"),
@@ -131,10 +131,10 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
 
 
 def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
-    made = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    made.metadata["attention"] = {"digest": digest(made)}
-    nbformat.validate(made)
-    return NotebookNode(made)
+    book = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    book.metadata["attention"] = {"digest": digest(book)}
+    nbformat.validate(book)
+    return NotebookNode(book)
 
 
 def answer(step: course.Step) -> str:
@@ -146,7 +146,7 @@ def answer(step: course.Step) -> str:
 
 def setup(steps: str = "") -> str:
     """The cell that finds the kit, in the language in use; `steps` are those that `check()` grades in this notebook."""
-    missing = _("The kit was not found beside this notebook. Unpack kit.zip here, and run this cell again.")
+    missing = _("The kit was not found next to this notebook. Unpack kit.zip here, and run this cell again.")
     own = f'os.environ["KIT_STEPS"] = "{steps}"\n' if steps else ""
     return SETUP.format(language=current(), missing=missing, own=own).strip()
 
@@ -164,7 +164,7 @@ def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
                 "can be used."
             ),
             _(
-                "The next cell looks for the kit: a folder `attention-from-scratch` beside this notebook or above it, "
+                "The next cell looks for the kit: a folder `attention-from-scratch` next to this notebook or above it, "
                 "or the one that the variable KIT_HOME names. On Colab, upload `kit.zip` and run this first:"
             ),
             "```\n!unzip -q kit.zip && pip install -q msgspec safetensors tiktoken pytest rich jinja2\n```",
@@ -173,7 +173,7 @@ def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
 
 
 def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
-    """Until when, and what each step is worth: what a student asks first."""
+    """The deadline and the points of each step, as Markdown for students."""
     assignment, lines = marking.assignment, []
     if assignment.opens:
         lines.append(_("Opens: {moment}").format(moment=moments.shown(assignment.opens)))
@@ -206,10 +206,11 @@ def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
         v4.new_code_cell(answer(step), id=f"{step.name}-answer", metadata=_marks(step.name, solution=True)),
         v4.new_code_cell(check, id=f"{step.name}-check"),
         v4.new_code_cell(
-            f"{note}\n{points}", id=f"{step.name}-points",
+            f"{note}\n{points}",
+            id=f"{step.name}-points",
             metadata=_marks(POINTS_CELL.format(step=step.name), points=worth),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _worth(step: course.Step, marking: Marking | None) -> float:
@@ -229,7 +230,7 @@ def _marks(identity: str, *, solution: bool = False, points: float | None = None
 
 
 def _lesson(step: course.Step) -> str:
-    """The lesson, its hints folded."""
+    """A step's lesson as Markdown, its hints folded."""
     text, hints = lessons.HINTS_HEADING.split(lessons.lesson(step.name))[0].strip(), lessons.hints(step.name)
     text = formulas.as_latex(text)
     title = _("Hint {number} of {total}")
@@ -263,8 +264,8 @@ def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
 
     Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
     """
-    made = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
-    return _replaced(folder / "source" / LABS, made)
+    notebooks = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
+    return _replaced(folder / "source" / LABS, notebooks)
 
 
 def lab_notebook(folder: Path) -> NotebookNode:

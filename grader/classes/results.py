@@ -48,7 +48,7 @@ class GradedClass:
         return self.plan.title
 
     def sources(self) -> dict[str, dict[str, str]]:
-        """The students' files by the name of their report; without those who have no folder any more."""
+        """The students' files by the name of their report; without students whose folder is gone."""
         own = {entry.file for entry in self.entries}
         enrolled, read = _register(self.plan), dict[str, dict[str, str]]()
         for folder in (*self.plan.sections, self.plan.submissions):
@@ -66,14 +66,14 @@ def read(folder: Path) -> GradedClass:
     except (OSError, msgspec.DecodeError, RecursionError):
         raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
     if not any(entry.report for entry in entries):
-        raise NoResults(_("Nobody was graded in {folder}.").format(folder=folder))
+        raise NoResults(_("No student was graded in {folder}.").format(folder=folder))
     return GradedClass(folder, plan, entries)
 
 
 def _register(plan: Plan) -> Register:
     """The roster with which the class was graded; NONE if it is no longer there."""
     with suppress(BadTerm):
-        return register.read(Path(plan.tables)) if plan.tables else NONE
+        return register.read(Path(plan.tables), assignment=plan.assignment) if plan.tables else NONE
     return NONE
 
 
@@ -90,7 +90,7 @@ def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, d
 
 
 def of_each(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Graded]]:
-    """What there is of each student in each assignment that was graded, by what the table of the term calls them."""
+    """The results of each assignment by student, under their names in the table of the term."""
     found: dict[str, dict[str, Graded]] = {}
     entries, called = _entries(folder, term, enrolled)
     for name, own in entries.items():
@@ -101,8 +101,8 @@ def of_each(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, di
 
 def _entries(
     folder: Path, term: Term, enrolled: Register
-) -> tuple[dict[str, list[Graded]], dict[tuple[str, str], str]]:  # fmt: skip
-    """All who handed in, by assignment, and what the table of the term calls each (name, login)."""
+) -> tuple[dict[str, list[Graded]], dict[tuple[str, str], str]]:
+    """All students with a submission, by assignment; and the name in the term's table of each (name, login)."""
     by_assignment: dict[str, list[Graded]] = {}
     for name in term.assignments:
         with suppress(NoResults):
@@ -112,7 +112,7 @@ def _entries(
 
 
 def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tuple[str, str], str]:
-    """The roster's names of those (name, login) that it has."""
+    """The names on the roster, by (name, login), of the people that it lists."""
     roll, called = enrolled.roll, {}
     for name, login in pairs if enrolled.people else ():
         meant = [name] if name in enrolled.people else (login and roll.meant(login)) or roll.meant(name)

@@ -91,7 +91,7 @@ def students(
 
 def one(
     submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
-) -> Student:  # fmt: skip
+) -> Student:
     """One student of a class, as `students` has them."""
     everybody, others, classes, given = _class(submissions, assignment, before, register)
     person = everybody[name]
@@ -159,7 +159,7 @@ class EarlierClass:
         self._people = {member.key: member for member in everybody if keys[member.key] == 1 and now[member.key] == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
-        """Adds what this student handed in there; what can't be read there is no answer."""
+        """Adds this student's answers from there; files that can't be read are ignored."""
         own = self._people.get(person.key)
         if own is None or own.is_other(person):
             return
@@ -168,9 +168,7 @@ class EarlierClass:
             submission.add_earlier(handed_in, readable(self._path.name))
 
 
-def _last_attempt(
-    submissions: Path, person: Person, assignment: str, others: Collection[str], count: int
-) -> Student:  # fmt: skip
+def _last_attempt(submissions: Path, person: Person, assignment: str, others: Collection[str], count: int) -> Student:
     """A student's last `count` attempts."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
@@ -192,13 +190,11 @@ def _last_attempt(
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
-def _from_folder(
-    submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]
-) -> Student:  # fmt: skip
+def _from_folder(submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]) -> Student:
     name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
-        handed_in = _handed_in(folder, assignment)
+        handed_in = _handed_in(folder, assignment, name)
         handed_in.name = name  # and not that of a folder inside the student's own
         place = step_folder(folder, assignment)
         labs = lab_log.names(place)
@@ -228,7 +224,7 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
 
 
 def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
-    """What the student asks to be looked at again, in a file that comes with the hand-in."""
+    """The student's requests for a second look, from a file in the submission."""
     found: list[Appeal] = []
     for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
         if shown in places:
@@ -278,13 +274,13 @@ class Given:
     total: int
 
     def note(self, student: Student) -> None:
-        """Takes them out of what a student is told was not read."""
+        """Removes these files from the list of a student's unread files."""
         handed_in = student.submission
         for shown in list(handed_in.unread):
             count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)
             if count:
                 del handed_in.unread[shown], handed_in.files[shown]
-                sentence = _("everybody was given it: it is the same in {count} of {total} folders")
+                sentence = _("all students were given it: it is the same in {count} of {total} folders")
                 handed_in.given[shown] = sentence.format(count=count, total=self.total)
 
 
@@ -293,7 +289,7 @@ MAX_GIVEN = 1 << 20  # bytes of a file, or of the files in a hidden folder
 
 
 def given_to_all(submissions: Path, everybody: Iterable[Person]) -> Given:
-    """Looks for what lies in most of the students' folders: a classroom's README, `.github`, requirements."""
+    """Finds the files that most of the students' folders hold: a classroom's README, `.github`, requirements."""
     counts: Counter[tuple[str, str]] = Counter()
     places = [submissions / person.folder for person in everybody if person.folder and not person.missing]
     for place in set(places):
@@ -320,7 +316,7 @@ def _content(path: Path) -> str:
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
-    """Names what lies in a student's folder outside of the one that was read: on the way to it, folder by folder."""
+    """Notes as unread all files in a student's folder that are outside of the subfolder that was read."""
     while place != folder:
         place, inside = place.parent, place.name
         kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
@@ -332,7 +328,7 @@ def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Colle
                 handed_in.files[f"{shown}/"] = _("another assignment")
             elif kit and name in OF_A_KIT:
                 handed_in.files[f"{shown}/" if (place / name).is_dir() else shown] = _(
-                    "part of what everybody was given"
+                    "part of what all students were given"
                 )
             else:
                 reason = _("it is outside of {folder}, where the answers are").format(folder=f"{inside}/")
@@ -352,11 +348,11 @@ def file_name(name: str) -> str:
     return f"{plain or 'student'}~{digest}"
 
 
-def _handed_in(folder: Path, assignment: str) -> Submission:
+def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)
-    handed_in = read(place)
+    handed_in = read(place, called=name if place == folder else "")
     if place == folder / assignment:  # as nbgrader keeps them
         earlier.add_siblings(handed_in, place)
     return handed_in
@@ -371,9 +367,10 @@ def step_folder(folder: Path, assignment: str) -> Path:
             break
         loose = any(entry.name.endswith(".py") for entry in entries)
         inside = [
-            entry.name for entry in entries
+            entry.name
+            for entry in entries
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in NOT_STUDENTS
-        ]  # fmt: skip
+        ]
         names = [name for name in (assignment, *KNOWN) if name in inside]
         if not names and len(inside) != 1:
             break

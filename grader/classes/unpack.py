@@ -66,7 +66,7 @@ def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:
 
 
 def _parts(entry: zipfile.ZipInfo) -> list[str]:
-    """The parts of a name, none of which leads out of the folder; nothing if they are too many or too long."""
+    """The parts of an entry's path without those that lead out of the folder; empty if too many or too long."""
     name = entry.filename
     if not entry.flag_bits & UTF_8:
         for coding in CODINGS:

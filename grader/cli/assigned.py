@@ -20,18 +20,23 @@ CHECK = "term"
 
 
 def file_option(parser: Parser) -> None:
-    """--assignments."""
+    """Adds the option --assignments."""
     parser.option(
-        "--assignments", Path, metavar="FILE", help=_("The assignments of a term; assignments.toml where there is one.")
+        "--assignments",
+        Path,
+        metavar="FILE",
+        help=_("The assignments of a term; by default assignments.toml, if there is one."),
     )
 
 
 def roster_option(parser: Parser) -> None:
-    """--roster."""
+    """Adds the option --roster."""
     parser.option(
-        "--roster", Path, metavar="FILE",
-        help=_("Who is in the course: a table, or what a platform exports; roster.csv where there is one."),
-    )  # fmt: skip
+        "--roster",
+        Path,
+        metavar="FILE",
+        help=_("The roster: a table, or what a platform exports; by default roster.csv, if there is one."),
+    )
 
 
 def register(args: Namespace, whole_term: Term | None) -> Register:
@@ -49,7 +54,7 @@ def register(args: Namespace, whole_term: Term | None) -> Register:
 
 
 def options(parser: Parser) -> None:
-    """--assignment and --assignments."""
+    """Adds the options --assignment and --assignments."""
     parser.option(
         "--assignment", metavar="NAME", help=_("The assignment: one of assignments.toml, or its name in other systems.")
     )
@@ -86,31 +91,31 @@ def marking(args: Namespace, command: str, *, default: str | None = None, is_nam
     from grader.marks import marking as marks
 
     whole_term = term(args.assignments)
-    asked = None if args.assignment == default else args.assignment
+    wanted = None if args.assignment == default else args.assignment
     if whole_term is None:
-        if asked is not None and default is None and not is_name:
+        if wanted is not None and default is None and not is_name:
             sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
             raise BadInput(sentence.format(file=assignments.FILE))
         return None
     plain = args.step or args.track
-    if asked is None and plain and args.assignments is None:
+    if wanted is None and plain and args.assignments is None:
         return None
     names = list(whole_term.assignments)
     instead = f"python -m grader {command} --assignment {names[0]}"
     if args.assignments is not None:
         instead += f" --assignments {paths.typed(args.assignments)}"
-    if asked is None or asked not in names:
+    if wanted is None or wanted not in names:
         sentence = (
             _("Which assignment? {file} has {names}. Type: {command}")
-            if asked is None
+            if wanted is None
             else _("{file} has no assignment {name}, only {names}. Type: {command}")
         )
-        raise BadInput(sentence.format(file=whole_term.file, name=asked, names=", ".join(names), command=instead))
+        raise BadInput(sentence.format(file=whole_term.file, name=wanted, names=", ".join(names), command=instead))
     if plain:
         sentence = _("An assignment has its own steps: leave out --step and --track. Type: {command}")
-        raise BadInput(sentence.format(command=instead.replace(names[0], asked, 1)))
+        raise BadInput(sentence.format(command=instead.replace(names[0], wanted, 1)))
     try:
-        return marks.of(whole_term, asked)
+        return marks.of(whole_term, wanted)
     except assignments.BadTerm as bad:
         raise refusal(bad, check(args.assignments)) from None
 
@@ -120,5 +125,5 @@ def steps(args: Namespace, command: str) -> list[str]:
     chosen = common.chosen_steps(args, command)
     if not args.assignment and not args.assignments:
         return chosen
-    asked = marking(args, command)
-    return asked.assignment.everything if asked else chosen
+    wanted = marking(args, command)
+    return wanted.assignment.everything if wanted else chosen

@@ -10,7 +10,7 @@ from grader.base.language import gettext as _
 from grader.classes.class_run import Done
 from grader.cli import common
 from grader.course.submissions import readable
-from grader.feedback import class_table
+from grader.feedback import class_page, class_table
 from grader.marks import changes
 from grader.report import console
 from grader.report.terminal import plain
@@ -20,9 +20,11 @@ FEW = 8  # of the files of each
 
 
 def say(done: Done, out: Path) -> None:
-    """The scores, what has changed, and what someone may have to look at."""
+    """Prints the scores, what has changed, and the cases for a person to look at."""
     console.say(class_table.terminal(done.standings, done.kept))
     print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
+    for table, where in class_page.imports(done.standings, own=True):
+        print(f"{out / table}: {where}")
     for line in [*changes.lines(done.changes), *_of_the_roster(done)]:
         print(plain(line))
     for line in [*_of_tables(done), *_of_files(done, out)]:
@@ -52,7 +54,7 @@ def _of_the_roster(done: Done) -> Iterator[str]:
 
 def _of_tables(done: Done) -> Iterator[str]:
     if done.unknown:
-        sentence = _("Named in assignments.toml or the tables beside it, but not in the class: {names}.")
+        sentence = _("Named in assignments.toml or the tables next to it, but not in the class: {names}.")
         yield sentence.format(names=", ".join(done.unknown))
     if done.alike:
         sentence = _("Names that look alike: {names}. In a table, the login or address says who is meant.")
@@ -67,7 +69,7 @@ def _of_tables(done: Done) -> Iterator[str]:
         )
         yield sentence.format(names=_few(unsure))
     if waiting := [standing.student for standing in done.standings if standing.waiting]:
-        yield _("A second look was asked for, and nobody has answered: {names}.", names=_few(waiting))
+        yield _("A second look was asked for, and is not answered yet: {names}.", names=_few(waiting))
 
 
 def _of_files(done: Done, out: Path) -> Iterator[str]:

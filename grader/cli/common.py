@@ -33,26 +33,28 @@ HAS_SOLUTIONS = (paths.ROOT / "solutions").is_dir()
 
 
 def language_option(parser: Parser, help: str = "") -> None:
-    """--lang."""
+    """Adds the option --lang."""
     parser.option("--lang", metavar="en|ko", help=help or _("en or ko."))
 
 
 def submission_option(parser: Parser) -> None:
-    """--submission."""
+    """Adds the option --submission."""
     parser.option("--submission", Path, metavar="FOLDER", default=EXERCISES, help=_("A folder of step files."))
 
 
 def choice_options(parser: Parser) -> None:
-    """--step and --track."""
+    """Adds the options --step and --track."""
     parser.option(
-        "--step", metavar="STEPS", several=True,
+        "--step",
+        metavar="STEPS",
+        several=True,
         help=_("Only these steps: 4, step04, a name, 1-6 or 1-6,13. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option("--track", metavar="NAME", several=True, help=_("Only the steps of this track. May be repeated."))
 
 
 def device_option(parser: Parser, default: str) -> None:
-    """--device."""
+    """Adds the option --device."""
     parser.option(
         "--device", device_name, metavar="cpu|cuda|mps|…|all", default=default, help=_("Where the checks run.")
     )
@@ -66,23 +68,26 @@ def device_name(text: str) -> str:
 
 
 def seed_option(parser: Parser) -> None:
-    """--seed."""
+    """Adds the option --seed."""
     parser.option("--seed", integer(0, 2**53), metavar="N", help=_("Repeat a run with the same draws."))
 
 
 def isolation_option(parser: Parser) -> None:
-    """--require-isolation."""
+    """Adds the option --require-isolation."""
     parser.option(
         "--require-isolation", metavar="LAYERS", help=_("Refuse to grade without these layers: landlock,seccomp.")
     )
 
 
 def patience_option(parser: Parser) -> None:
-    """--patience."""
+    """Adds the option --patience."""
     parser.option(
-        "--patience", number(0.1, 100), metavar="FACTOR", default=1.0,
+        "--patience",
+        number(0.1, 100),
+        metavar="FACTOR",
+        default=1.0,
         help=_("Multiply every deadline by this: 3 for a slow machine."),
-    )  # fmt: skip
+    )
 
 
 # --- the language ----------------------------------------------------------------------------------------------------
@@ -97,9 +102,9 @@ def speak(stream: object, encoding: str | None = None) -> None:
 def spoken(words: Sequence[str]) -> str:
     """The language of messages outside a command, also if the command line is invalid: that of --lang, else the
     system's."""
-    asked = [after for word, after in itertools.pairwise(words) if word == "--lang"]
-    asked += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
-    for wanted in (*asked, None):
+    languages = [after for word, after in itertools.pairwise(words) if word == "--lang"]
+    languages += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
+    for wanted in (*languages, None):
         with contextlib.suppress(language.UnknownLanguage):
             return language.choose(wanted)
     return "en"
@@ -274,7 +279,7 @@ def write(file: Path, content: str | bytes, instead: str) -> None:
 
 
 def tell_size(total: int) -> Callable[[str, int], None]:
-    """What prints a line for each of so many steps that is recorded, with the time left."""
+    """A function that prints a line for each recorded step, of `total`, with the time left."""
     began, done = time.monotonic(), 0
 
     def tell(name: str, size: int) -> None:

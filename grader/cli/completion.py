@@ -37,9 +37,13 @@ _attention() {{
     esac
     case $PREFIX in
 {values}
+    *=*) compset -P '*='; _files; return ;;
     esac
     (( CURRENT == 2 )) && choices="{commands}"
-    if [[ -n $choices ]]; then compadd -S '' -- ${{=choices}}; else _files; fi
+    local all=(${{=choices}})
+    [[ -n $choices ]] || _files
+    compadd -S '' -- ${{(M)all:#*=}}
+    compadd -- ${{all:#*=}}
 }}
 compdef _attention attention
 """
@@ -58,8 +62,8 @@ def _complete(args: Namespace) -> None:
     from grader.course import choice
 
     table = {command.name: " ".join(_words(main.parser_of(command))) for command in main.every_command()}
-    known = {"STEP": [str(int(name[4:6])) for name in choice.step_names()], "TRACK": choice.track_names()}
-    values = {f"{name}=*": " ".join(f"{name}={value}" for value in among) for name, among in known.items()}
+    by_name = {"STEP": [str(int(name[4:6])) for name in choice.step_names()], "TRACK": choice.track_names()}
+    values = {f"{name}=*": " ".join(f"{name}={value}" for value in among) for name, among in by_name.items()}
     script = SCRIPTS[args.shell]
     print(script.format(cases=_cases(table), values=_cases(values), commands=" ".join(["start", *table])), end="")
 

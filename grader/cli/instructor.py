@@ -54,7 +54,7 @@ def _class_line(parser: Parser) -> None:
         "--also", one_of("gradescope", "junit"), metavar="gradescope|junit", several=True,
         help=_("Also write results for these programs, a file for each student. May be repeated."),
     )  # fmt: skip
-    parser.flag("--strict", help=_("For scripts: exit code 1 also where somebody has no mark yet."))
+    parser.flag("--strict", help=_("For scripts: exit code 1 also if a student has no mark yet."))
     parser.flag("--again", help=_("Grade everyone again, including unchanged submissions."))
     common.language_option(parser)
     common.isolation_option(parser)
@@ -159,7 +159,7 @@ def _release(args: Namespace) -> None:
     sentence = _("The course is in {folder}. Type: cd {folder} && nbgrader generate_assignment {name}")
     print(sentence.format(folder=paths.typed(folder), name=name))
     if labs:
-        sentence = _("{count} labs, without a mark, are beside it: nbgrader generate_assignment {name}")
+        sentence = _("{count} labs, without a mark, are next to it: nbgrader generate_assignment {name}")
         print(sentence.format(count=len(labs), name=releasing.LABS))
 
 
@@ -183,8 +183,10 @@ def _gradescope(args: Namespace) -> None:
     marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
     if marking and marking.term.late_days.free and marking.term.before(marking.assignment.name):
-        sentence = _("Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
-                     "Leave it out of {file}, or type: python -m grader class SUBMISSIONS")  # fmt: skip
+        sentence = _(
+            "Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
+            "Leave it out of {file}, or type: python -m grader class SUBMISSIONS"
+        )
         raise BadInput(sentence.format(file=marking.term.file))
     common.require_solutions()
     from grader.classes import gradescope as autograder
@@ -193,7 +195,8 @@ def _gradescope(args: Namespace) -> None:
         autograder.build(args.out, steps, marking)
     except OSError as error:
         raise common.unwritable(args.out, error, "gradescope --out OTHER.zip") from None
-    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is.")
+    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure "
+                 "Autograder")  # fmt: skip
     print(sentence.format(file=args.out, size=args.out.stat().st_size / 1e6))
 
 

@@ -23,9 +23,11 @@ def _common_options(parser: Parser) -> None:
     parser.option("--device", common.device_name, metavar="cpu|cuda|mps|…", default="cpu", help=_("Where it runs."))
     parser.option("--seed", integer(0, 2**31 - 1), metavar="N", default=1, help=_("Repeat a run with the same draws."))
     parser.option(
-        "--model", one_of("mine", "kit"), metavar="mine|kit",
-        help=_("Whose code: by default yours where it is written, else the kit's."),
-    )  # fmt: skip
+        "--model",
+        one_of("mine", "kit"),
+        metavar="mine|kit",
+        help=_("The code to run: by default yours if it is written, else the kit's."),
+    )
     common.submission_option(parser)
     common.language_option(parser)
 
@@ -54,9 +56,11 @@ def _demo_line(parser: Parser) -> None:
     parser.option("--predict", metavar="WORDS", help=predicted, may_be_empty=True)
     parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "lab"), help=_("Where the page goes."))
     parser.option(
-        "--log", one_of("on", "off"), metavar="on|off",
+        "--log",
+        one_of("on", "off"),
+        metavar="on|off",
         help=_("Whether your exercises keep a list of the labs that you run, which the class page counts."),
-    )  # fmt: skip
+    )
 
 
 def _train_line(parser: Parser) -> None:
@@ -65,9 +69,12 @@ def _train_line(parser: Parser) -> None:
     parser.option("--steps", integer(1), metavar="N", help=_("So many steps, however long they take."))
     parser.flag("--resume", help=_("Go on from the checkpoint."))
     parser.option(
-        "--from", one_of("kit"), metavar="kit", into="start",
+        "--from",
+        one_of("kit"),
+        metavar="kit",
+        into="start",
         help=_("Start from the weights that come with the kit, so that a minute is enough to see it learn a text."),
-    )  # fmt: skip
+    )
     parser.flag("--bytes", help=_("Learn bytes in place of characters, so that the model can read any text."))
     parser.option("--out", Path, metavar="FOLDER", default=Path("dist", "train"), help=_("Where everything goes."))
 
@@ -115,6 +122,7 @@ def _demo(args: Namespace) -> int:
 
 
 def _one_device(wanted: str, command: str) -> str:
+    """The device of a command that runs on one. Raises BadInput if it is not there."""
     from grader.calls import devices
 
     device = devices.one(wanted)

@@ -176,7 +176,7 @@ def _begin(args: Namespace) -> None:
         print(_("{file} already exists and was left alone.").format(file=args.submission / f"{name}.py"))
     for name in result.written:
         print(_("Wrote {file}").format(file=args.submission / f"{name}.py"))
-    print(_("To read how it begins, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
+    print(_("To read how it starts, type: make lesson STEP={number}").format(number=int(names[0][4:6])))
 
 
 def _submission_line(parser: Parser) -> None:
@@ -192,7 +192,7 @@ def _tracks(args: Namespace) -> None:
 
     submission, so_far = progress.in_folder(args.submission)
     if names := so_far.ungraded:
-        print(_("Grading what you have begun: {steps}").format(steps=", ".join(names)), file=sys.stderr)
+        print(_("Grading what you have started: {steps}").format(steps=", ".join(names)), file=sys.stderr)
         with Grader(None if len(names) > 1 else 1) as grader:
             so_far = current.graded(grader, args.submission, submission, so_far, names)
     console.say(track_list.terminal(so_far))
@@ -342,7 +342,7 @@ COMMANDS = [
     Subcommand("lesson", N_("Show the lesson of a step."), _lesson_line, _lesson),
     Subcommand("repro", N_("Run the first failing call of a step in a process of your own."), _repro_line, _repro),
     Subcommand("solution", N_("Show the reference and other right ways of a step that passes."), _step_line, _solution),
-    Subcommand("reset", N_("Put the stub of a step back; your work is kept beside it, dated."), _step_line, _reset),
+    Subcommand("reset", N_("Put the stub of a step back; your work is kept next to it, dated."), _step_line, _reset),
     Subcommand("tracks", N_("List the tracks: what each needs and how far you are."), _submission_line, _tracks),
     Subcommand("begin", N_("Write the stubs of a track into your exercises."), _begin_line, _begin),
     Subcommand(

@@ -36,7 +36,7 @@ GROUPS = {
     "author": N_("For authors"),
     "publish": N_("For publishers"),
 }
-LEARNERS = ("learner", "labs")  # the groups whose commands a learner's kit lists
+LEARNERS = ("learner", "labs")  # the groups of commands that a learner's kit lists
 
 
 def main(early: Any = None) -> int:
@@ -118,16 +118,16 @@ def run(words: Sequence[str], early: Any = None) -> int:
 
 
 def _language(command: Subcommand, typed: str, asked: str | None) -> str:
-    """The language of a command: what looks at the language itself speaks English if it is unknown. Raises
-    BadInput."""
+    """The language of a command. Raises BadInput if it is unknown, except for a command that examines it: that speaks
+    English."""
     try:
         return language.choose(asked)
     except language.UnknownLanguage as unknown:
         if command.in_any_language:
             return "en"
         sentence = _("There is no language {name}, only {known}. Type: python -m grader {command} --lang en")
-        known = ", ".join(language.LANGUAGES)
-        raise BadInput(sentence.format(name=unknown, known=known, command=f"{command.name}{typed}")) from None
+        languages = ", ".join(language.LANGUAGES)
+        raise BadInput(sentence.format(name=unknown, known=languages, command=f"{command.name}{typed}")) from None
 
 
 def parser_of(command: Subcommand) -> Parser:

@@ -82,8 +82,8 @@ class Parser(argparse.ArgumentParser):
         self, name: str, convert: Callable[[str], object] = str, *, metavar: str, help: str,
         default: object = None, several: bool = False, may_be_empty: bool = False, into: str = "",
     ) -> None:  # fmt: skip
-        """An option with a value, kept as `into` (by default its name). `several`: it may be repeated, and its values
-        are a list. `may_be_empty`: `NAME=` is one."""
+        """Adds an option with a value, kept as `into` (by default its name). `several`: it may be repeated, and its
+        values are a list. `may_be_empty`: `NAME=` is one."""
         self.options[capitals(name)] = name
         if may_be_empty:
             self.may_be_empty.add(name)
@@ -93,13 +93,14 @@ class Parser(argparse.ArgumentParser):
         )  # fmt: skip
 
     def flag(self, name: str, *, help: str) -> None:
-        """An option without a value."""
+        """Adds an option without a value."""
         self.flags.add(name)
         self.options[capitals(name)] = name
         self.add_argument(name, action="store_true", help=help)
 
     def argument(self, name: str, *, help: str, into: str = "", required: bool = False) -> None:
-        """A word without an option, kept as `into` (by default its name in small letters); None if it is left out."""
+        """Adds an argument, a word without an option, kept as `into` (by default its name in small letters); None if it
+        is left out."""
         self.arguments.append(_Argument(name, help, into or name.lower(), required))
 
     # --- reading ---
@@ -121,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         return given
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
-        """An error of argparse itself, in English: no known input causes one."""
+        """Raises an error of argparse itself, in English: no known input causes one."""
         raise Misunderstood(message)
 
     def _take(self, words: list[str], args: argparse.Namespace) -> None:
@@ -312,12 +313,12 @@ def is_named(word: str) -> bool:
 
 
 def capitals(option: str) -> str:
-    """`TOP_K` for `--top-k`."""
+    """The name of an option in capitals: `TOP_K` for `--top-k`."""
     return option.lstrip("-").upper().replace("-", "_")
 
 
 def _invocation(action: argparse.Action, in_capitals: bool) -> str:
-    """`--seed N`, or `SEED=N`."""
+    """An option as --help shows it: `--seed N`, or `SEED=N`."""
     if in_capitals:
         return f"{capitals(action.option_strings[0])}={action.metavar or 1}"
     return " ".join([action.option_strings[0], *([str(action.metavar)] if action.metavar else [])])

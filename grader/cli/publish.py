@@ -41,7 +41,7 @@ def _site(args: Namespace) -> None:
     from grader.publish import site
 
     try:
-        print(_("The site begins at {file}", file=site.build(args.folder)))
+        print(_("The site starts at {file}", file=site.build(args.folder)))
     except OSError as error:
         raise common.unwritable(args.folder, error, "site --folder OTHER") from None
     except site.NotBuilt as problem:

@@ -114,7 +114,9 @@ def _items(args: Namespace) -> None:
     common.write(graded.folder / "items.html", page, f"items {folder}")
     common.write(graded.folder / "items.csv", items.items_csv(analysis).encode("utf-8-sig"), f"items {folder}")
     silent = [item for item in analysis if item.nobody_fails]
-    sentence = _("{count} checks, {silent} of them failed by nobody; {clusters} wrong answers without a name: {file}")
+    sentence = _(
+        "{count} checks, {silent} of them failed by no student; {clusters} wrong answers without a name: {file}"
+    )
     print(
         sentence.format(
             count=len(analysis), silent=len(silent), clusters=len(clusters), file=graded.folder / "items.html"
@@ -144,9 +146,12 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
 def _similar_line(parser: Parser) -> None:
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
     parser.option(
-        "--known", Path, metavar="FOLDER", several=True,
+        "--known",
+        Path,
+        metavar="FOLDER",
+        several=True,
         help=_("Known sources, such as the class of an earlier year. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option("--results", Path, metavar="FOLDER", help=_("The class as it was graded, for equal wrong answers."))
     parser.option("--out", Path, metavar="FILE", default=Path("dist/similar.html"), help=_("Where the page goes."))
     assigned.options(parser)
@@ -214,6 +219,9 @@ def _feedback(args: Namespace) -> None:
     except OSError as error:
         raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
     print(_("{count} pages are in {file}: upload it as it is.", count=packed.count, file=out))
+    print(_("Canvas: Grades, the menu of the assignment, Re-Upload Submissions") if args.to == "canvas" else _(
+        "Moodle: the assignment, View all submissions, Upload multiple feedback files in a zip"
+    ))  # fmt: skip
     if packed.ungraded:
         sentence = _("Left out, because they could not be graded and have no page: {names}")
         print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
@@ -225,9 +233,12 @@ def _feedback(args: Namespace) -> None:
 def _convert_line(parser: Parser) -> None:
     parser.argument("REPORT", required=True, help=_("A report: what grade --json wrote."))
     parser.option(
-        "--to", one_of("otter", "prairielearn", "gradescope"), metavar="otter|prairielearn|gradescope",
-        default="otter", help=_("Whose results."),
-    )  # fmt: skip
+        "--to",
+        one_of("otter", "prairielearn", "gradescope"),
+        metavar="otter|prairielearn|gradescope",
+        default="otter",
+        help=_("Whose results."),
+    )
     parser.option("--out", Path, metavar="FILE", default=Path("results.json"), help=_("Where the results go."))
     common.language_option(parser)
 

@@ -42,7 +42,7 @@ def _show_course(
     folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = (),
     *, place: str = "/",
 ) -> None:  # fmt: skip
-    """The page of the course, until it is ended. Raises BadInput if its packages are missing."""
+    """Serves the page of the course until it is ended. Raises BadInput if its packages are missing."""
     try:
         from grader.web import course
     except ModuleNotFoundError as missing:

@@ -1,7 +1,7 @@
 """Notebooks as submissions: the trusted side reads their answer cells as data and runs nothing.
 
 An answer cell is a code cell that nbgrader marks as a solution and whose `grade_id` is the name of a step; where that
-metadata was lost, the step's name in the cell's first comment will do. Where such a cell is still a stub, a cell that
+metadata was lost, the step's name in the cell's first comment will do. If such a cell is still a stub, a cell that
 defines what the step asks for takes its place, as it does in a kernel. In a notebook a cell sees the names of the cells
 above it. So do answer cells here: a name that a cell uses and does not define is taken from the answer cells of earlier
 steps in the same notebook, by an import that is written into the text before it is graded.
@@ -31,7 +31,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 POINTS_CELL = "{step}_points"  # the grade_id of the locked cell that holds a step's points
 MARK = re.compile(
     rf"(?:\s*[%!][^\n]*\n)*\s*# ?(?:[^\n]*\bsolutions/(?:\w+/)?)?({STEP_NAME.pattern})\b"
-)  # the beginning of an answer cell, below commands such as %%time, or of a stub
+)  # the first comment of an answer cell, below commands such as %%time, or of a stub
 COMMAND = re.compile(r"\s*[%!?]|.*\?\s*$|.*=\s*[%!]\s*\w")  # IPython syntax that Python does not have
 CELL_MAGIC = re.compile(r"\s*%%(time|timeit|capture|prun)\b")  # what follows is Python all the same
 MAX_COMMANDS = 20  # in one cell: it is parsed once for each
@@ -113,8 +113,8 @@ class _ReadCell(msgspec.Struct):
 
 
 def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
-    """The source of every answer cell, by step; nothing for a step that has a cell of points but no answer. And the
-    other code cells, by their number among all.
+    """The source of every answer cell, by step; nothing for a step that has a cell of points but no answer. Also
+    returns the other code cells, by their number among all.
 
     Cells that nbgrader marks come first, then those that start with the step's name, then those that define what it
     asks for: written ones are preferred to stubs. Raises Damaged.
@@ -132,16 +132,16 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
             marked.setdefault(step, [])
         else:
             others[number] = source
-    given = {step: _written(by_step.get(step, []), marked.get(step, [])) for step in by_step | marked}
-    missing = [step for step, sources in given.items() if _are_stubs(sources)]
+    found = {step: _written(by_step.get(step, []), marked.get(step, [])) for step in by_step | marked}
+    missing = [step for step, sources in found.items() if _are_stubs(sources)]
     elsewhere = _defining(missing, list(others.values())) if missing else {}
     used = {source for sources in elsewhere.values() for source in sources}
     rest = {number: source for number, source in others.items() if source not in used}
-    return given | {step: sources for step, sources in elsewhere.items() if sources}, rest
+    return found | {step: sources for step, sources in elsewhere.items() if sources}, rest
 
 
 def _written(answered: list[str], marked: list[str]) -> list[str]:
-    """The first of the two that holds more than stubs."""
+    """The written ones of two lists of cells for a step: `answered`, or `marked` if only that holds more than stubs."""
     return marked if _are_stubs(answered) and not _are_stubs(marked) else answered or marked
 
 
@@ -179,13 +179,13 @@ def cells(data: bytes) -> Iterator[Cell]:
 
 
 def beginning(source: str) -> str | None:
-    """The step named in the comment at the beginning of a cell."""
+    """The step named in the comment at the start of a cell; None without one."""
     begins = MARK.match(source)
     return begins[1] if begins else None
 
 
 def is_untouched(source: str) -> bool:
-    """Whether a cell is still a stub. What can't be parsed, or is too much to parse, was written."""
+    """Whether a cell is still a stub. Cells that can't be parsed, or are too long to parse, count as written."""
     if stubs.is_clearly_written(source):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
+"""Finds the steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
 
 Only folder names are read. The message of `Unknown` is one sentence that lists what there is instead.
 """
@@ -89,9 +89,10 @@ def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | No
     from grader.course.stubs import is_untouched  # the command line parses choices before it loads anything else
 
     return [
-        name for name in started(sources, problems, solutions)
+        name
+        for name in started(sources, problems, solutions)
         if name in step_names(solutions, CORE) or name in problems or not is_untouched(sources[name][1])
-    ]  # fmt: skip
+    ]
 
 
 def started(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
@@ -109,12 +110,13 @@ def _in_range(part: str, names: list[str]) -> list[str]:
         return [_match(part, names)]
     start, end = names.index(_match(first, names)), names.index(_match(last, names))
     if start > end:
-        sentence = _("{wanted} ends before it begins.").format(wanted=part)
+        sentence = _("{wanted} ends before it starts.").format(wanted=part)
         raise Unknown(sentence, "--step", f"{last}-{first}")
     return names[start : end + 1]
 
 
 def _match(wanted: str, names: list[str]) -> str:
+    """The step meant by a name, a number or a part of one name. Raises Unknown."""
     matches = _matches(wanted, names)
     if len(matches) == 1:
         return matches[0]

@@ -16,8 +16,8 @@ DIGITS = re.compile(r"(\d+)")
 def add_siblings(submission: Submission, folder: Path) -> None:
     """Adds the steps of the other assignments of the same person; `folder` is that of this assignment.
 
-    They are next to it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. Where two hold a step, the last one before
-    this assignment counts, in the order of their names; else the last one.
+    They are next to it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. If two hold a step, the last one before this
+    assignment counts, in the order of their names; else the last one.
     """
     for other in _siblings(folder):
         with suppress(NoSubmission, OSError):  # what can't be read is no answer
@@ -41,5 +41,5 @@ def _siblings(folder: Path) -> Iterator[Path]:
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key by which week2 comes before week10."""
+    """A sort key by which week2 comes before week10."""
     return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in DIGITS.split(name)]

@@ -1,4 +1,4 @@
-"""Formulas of a lesson for a notebook and a page: LaTeX, where a terminal shows a picture of letters, or words alone.
+"""Formulas of a lesson for a notebook and a page: LaTeX, in place of a terminal's picture of letters, or words alone.
 
 An author writes the LaTeX as a comment, of which a terminal shows nothing:
 

@@ -1,4 +1,4 @@
-"""The list of labs that a learner has run, kept with the exercises where the learner wants one.
+"""The list of labs that a learner has run, kept with the exercises if the learner wants one.
 
 It is there from `make lab LOG=on` on and goes with the exercises when they are handed in: the class page counts it. It
 comes from a learner, and anyone may edit it: what can't be read counts as nothing.
@@ -19,7 +19,7 @@ from grader.base.untrusted import Unusable, content
 
 FILE = "labs.json"
 MOST_BYTES, MOST_RUNS = 200_000, 1000
-# In a lab's lesson, before a point that is shown where the figures of a run bear it out.
+# In a lab's lesson, before a point that is shown if the figures of a run bear it out.
 CONDITION = re.compile(r"<!-- if (\w+) -->\s*")
 
 
@@ -49,7 +49,7 @@ def end(folder: Path) -> None:
 
 
 def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
-    """Notes a run where a list is kept; whether it did."""
+    """Notes a run if a list is kept; returns True if so."""
     if not is_kept(folder):
         return False
     when = datetime.now().isoformat(timespec="seconds")
@@ -79,6 +79,6 @@ def known() -> list[str]:
 
 
 def names(folder: Path) -> tuple[str, ...]:
-    """The labs that were run, each once; what is no lab is left out."""
+    """The labs that were run, each once; unknown names are left out."""
     ran = {run.lab for run in read(folder)}
     return tuple(name for name in known() if name in ran)

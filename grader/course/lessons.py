@@ -100,7 +100,7 @@ class AsciiPicture(CodeBlock):
     """An ASCII picture, or code: without margin or background, so that it fits 80 columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Its lines, unchanged."""
+        """Yields its lines unchanged, in the code's style."""
         yield Text(str(self.text).rstrip(), "cyan")
 
 
@@ -154,14 +154,14 @@ def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
     """One more hint than last time; the folder keeps the count. Raises NoLesson."""
     everything = hints(step, solutions)
     file = folder / REMEMBERED
-    given = _remembered(file)
-    before = min(max(given.get(step, 0), 0), len(everything))
+    counts = _remembered(file)
+    before = min(max(counts.get(step, 0), 0), len(everything))
     now = min(before + 1, len(everything))
     unsaved = None
     if now != before:
         try:
             file.parent.mkdir(exist_ok=True)
-            files.write(file, msgspec.json.encode(given | {step: now}) + b"\n")
+            files.write(file, msgspec.json.encode(counts | {step: now}) + b"\n")
         except OSError as error:
             unsaved = error.strerror or str(error)
     return Hints(everything[:now], len(everything), now != before, unsaved)

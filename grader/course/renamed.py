@@ -1,5 +1,5 @@
-"""Answers that are not where they belong: in files that a browser, an editor, a learning platform or their author named
-otherwise, in several cells of a notebook, or in an export of one as a `.py` file."""
+"""Finds answers that are not where they belong: in files that a browser, an editor, a learning platform or their author
+named otherwise, in several cells of a notebook, or in an export of one as a `.py` file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def step_meant(stem: str, steps: Iterable[str]) -> str | None:
     return max(matches, key=len) if matches else None
 
 
-def _only_added(name: str, place: int, step: str) -> bool:
-    before = name[:place]
-    return (not before or not before[-1].isalnum()) and ADDED.fullmatch(name, place + len(step)) is not None
+def _only_added(name: str, index: int, step: str) -> bool:
+    before = name[:index]
+    return (not before or not before[-1].isalnum()) and ADDED.fullmatch(name, index + len(step)) is not None
 
 
 def by_step(names: Iterable[str], steps: Iterable[str]) -> dict[str, list[str]]:
@@ -51,7 +51,7 @@ TEXT = re.compile(r"[^.]+|.+\.(txt|text|md|py|py3|pyw)|.+\.(py|ipynb)\.\w+", re.
 FROM = re.compile(r"^[ \t]*+from[ \t]++([.\w]++)[ \t]++import[ \t]++(\(?)", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*+import[ \t]++([^\n#]+)|import_module\(\s*+[\"']([\w.]+)", re.MULTILINE)
 WORD = re.compile(r"\w+")
-PACKAGES = (".", "exercises")  # what stands for the submission itself
+PACKAGES = (".", "exercises")  # the name for the submission itself
 
 
 def stem_of(name: str) -> str:
@@ -128,8 +128,8 @@ class Ambiguous(Exception):
 
 def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Collection[str]) -> tuple[str, list[int]]:
     """An answer cell with those cells of its notebook that define what it lacks, and their numbers: what the step asks
-    for, and what the answer reads but does not define, where exactly one cell has it. `elsewhere`: names that other
-    answer cells have. Raises Ambiguous.
+    for, and what the answer reads but does not define, if exactly one cell has it. `elsewhere`: names that other answer
+    cells have. Raises Ambiguous.
     """
     asked, taken = answer_cells.public_names(step), list[int]()
     source = answer

@@ -27,7 +27,7 @@ from grader.course.stubs import marked_of, original, solved_of
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a step: a pytest function, its title, its points, and the seconds of a call where it states them."""
+    """One check of a step: a pytest function, its title, its points, and the seconds of a call if it states them."""
 
     name: str
     title: str
@@ -99,8 +99,7 @@ class Step:
         from grader.calls.builtins import FAMILIES  # loads torch, which most commands can do without
 
         named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
-        # If this were noticed only in the learner's process, where calls are watched, it would count as the learner's
-        # fault.
+        # Noticed only in the learner's process, which watches calls, it would count as the learner's fault.
         if unknown := {family for families in named.values() for family in families} - FAMILIES.keys():
             raise ValueError(f"{self.name}: OFF_LIMITS names {sorted(unknown)}, and there is no such family")
         return named
@@ -119,7 +118,7 @@ class Step:
 
     @property
     def deadline(self) -> float | None:
-        """The time limit in seconds of all calls of the step together, where its checks state one."""
+        """The time limit in seconds of all calls of the step together; None if its checks state none."""
         return getattr(self.checks_module, "DEADLINE", None)
 
     def stub(self, spoken: str = "en") -> str:

@@ -62,9 +62,9 @@ class Submission:
         }
 
 
-def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
-    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission if there is no
-    such folder. `only`: of the files with these names on the disk, each under the name that its author gave it.
+def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "") -> Submission:
+    """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission without it.
+    `only`: of the files with these names on the disk, each under its author's name; `called`: the name in messages.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
     with two different answers: such a step has no score. An untouched stub does not count next to a written answer. The
@@ -74,7 +74,7 @@ def read(folder: Path, only: Mapping[str, str] | None = None) -> Submission:
         raise NoSubmission(str(folder))
     everything = {name: name for name in os.listdir(folder)} if only is None else only
     listing = {name: file for name, file in sorted(everything.items()) if not name.startswith(unread.OF_MACOS)}
-    reading = _Reading(Submission(readable(folder.name or str(folder))), folder, listing)
+    reading = _Reading(Submission(called or readable(folder.name or str(folder))), folder, listing)
     for name in everything.keys() - listing.keys():
         unread.note_left(reading.submission, folder / everything[name], readable(name))
     reading.modules()
@@ -107,7 +107,7 @@ class _Reading:
         return source_text(self.folder / self.listing[name], self.shown(name))
 
     def missing(self) -> list[str]:
-        """The steps that nothing written answers so far, and of which nothing is known to be wrong."""
+        """The steps that nothing written answers so far, and without a known problem."""
         sources, problems = self.submission.sources, self.submission.problems
         return [
             step for step in self.steps
@@ -115,7 +115,7 @@ class _Reading:
         ]  # fmt: skip
 
     def modules(self) -> None:
-        """Files that Python could import."""
+        """Reads the files that Python could import."""
         submission = self.submission
         names = sorted(filter(MODULE_FILE.fullmatch, self.listing), key=lambda name: name[:4] != "step")
         for name in names[:MAX_FILES]:
@@ -167,7 +167,7 @@ class _Reading:
             submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
     def notebooks(self) -> None:
-        """Answer cells of notebooks."""
+        """Reads the answer cells of notebooks."""
         submission = self.submission
         unusable_notebooks: dict[str, str] = {}
         answered, left = 0, MAX_NOTEBOOK
@@ -176,7 +176,7 @@ class _Reading:
             path, shown = self.folder / self.listing[name], self.shown(name)
             try:
                 left -= path.lstat().st_size
-                if left < 0 and len(notebooks) > 1:  # reading them is nobody's deadline
+                if left < 0 and len(notebooks) > 1:  # reading them has no deadline
                     sentence = _(
                         "With {file}, the notebooks exceed {limit} MiB. Clear their outputs and save them again."
                     )
@@ -206,7 +206,7 @@ class _Reading:
             submission.leave(readable(name), _("more than {count} files", count=MAX_NOTEBOOKS))
 
     def exports(self) -> None:
-        """Notebooks that were exported as `.py` files."""
+        """Reads notebooks that were exported as `.py` files."""
         submission = self.submission
         for name in [name for name in self.listing if MODULE_FILE.fullmatch(name) and name[:-3] in submission.sources]:
             source = submission.sources[name[:-3]][1]
@@ -246,7 +246,7 @@ class _Reading:
                 submission.take(notebook or file, step)
 
     def _text(self, name: str) -> str | None:
-        """The text of a file that no step imports, where it may be Python whatever it is called."""
+        """The text of a file that no step imports, if it may be Python whatever its name."""
         module = name[:-3]
         if name.startswith(".") or name in unread.BESIDE or not stem_of(name):
             return None
@@ -272,8 +272,8 @@ class _Reading:
         return any(module in imported(source) for name, (_shown, source) in sources if name != module)
 
     def note_imports(self) -> None:
-        """A file that a step imports and that can't be read leaves the step without a score; one that was renamed on
-        its way is found."""
+        """Follows the imports of steps: one of an unreadable file leaves its step without a score, one of a renamed
+        file finds it."""
         submission = self.submission
         for name in [name for name in self.listing if name.lower().endswith(".py")]:
             module = own_stem(name)
@@ -287,7 +287,7 @@ class _Reading:
                     submission.problems.setdefault(step, submission.problems[module])
 
     def note_the_rest(self) -> None:
-        """Says of every file that is left what became of it."""
+        """Notes the reason for every file that was not read."""
         submission = self.submission
         used = {shown.partition("/")[2]: module for module, (shown, _source) in submission.sources.items()}
         for name in (name for name in self.listing if readable(name) not in submission.files):
@@ -350,7 +350,7 @@ def add_cells(
 
 
 def _complete(submission: Submission, cells: dict[str, str], shown: str, others: Mapping[int, str]) -> None:
-    """Adds to answer cells what other cells define and they lack, and says so."""
+    """Adds to answer cells the definitions that they lack from other cells, and notes which."""
     for step, source in cells.items():
         if answer_cells.is_untouched(source):
             continue
@@ -379,7 +379,7 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
         raise Unusable(
             _(
                 "{file} has no answer cell for {step}: it was deleted, is no longer a code cell, or has lost "
-                "its metadata. Begin a code cell with the line: # {step}"
+                "its metadata. Start a code cell with the line: # {step}"
             ).format(file=shown, step=step)
         )
     different = set(sources)

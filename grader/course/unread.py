@@ -1,30 +1,42 @@
-"""Files of a submission that are not read: their kind, and whether they may be all that was handed in."""
+"""Notes on the files of a submission: those that are not read, and lines that were left out of those that are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.paths import step_folders
+from grader.base.results import StepResult
 from grader.course import lab_log
 
 if TYPE_CHECKING:
     from grader.course.submissions import Submission
 
 MAX_UNREAD = 40  # of the list of files that were not read
+MAX_NOTES = 12  # of the lines that were left out, each named
 MAX_NAMED = 3  # of the files of a folder that holds no answer
 ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|tar\.\w+)", re.IGNORECASE)
 DOCUMENT = re.compile(r".+\.(docx?|odt|rtf|pdf|hwpx?|pages)", re.IGNORECASE)
 GIT, PUT_ASIDE = ".git", ".backup"
-OF_MACOS = "._"  # begins the names of the files that macOS adds to others
+OF_MACOS = "._"  # the start of the names of files that macOS adds to others
 NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "desktop.ini")
-BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts beside a submission
-OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps beside the exercises
+BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts next to a submission
+OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps next to the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+
+
+def notes(submission: Submission, results: Sequence[StepResult]) -> list[str]:
+    """The notes on the files of these steps: each file that was taken for one of them, and each line at the top level
+    that was left out, once: several steps may import its file."""
+    taken = [submission.taken[step.name] for step in results if step.name in submission.taken]
+    left_out = list(dict.fromkeys(sentence for step in results for sentence in step.left_out))
+    more = len(left_out) - MAX_NOTES
+    shown = [*taken, *left_out[:MAX_NOTES]]
+    return [*shown, _("{count} more lines were left out.", count=more)] if more > 0 else shown
 
 
 def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
@@ -37,7 +49,7 @@ def note_left(submission: Submission, path: Path, shown: str, reason: str = "") 
     elif name in NOT_ANSWERS or name.startswith(OF_MACOS):
         submission.files[shown] = _("made by a program")
     elif name in BESIDE or name in OF_THE_KIT:
-        submission.files[shown] = _("part of what everybody was given")
+        submission.files[shown] = _("part of what all students were given")
     elif path.is_dir() and not path.is_symlink():
         if files.holds_any(path):
             hidden = _("it is hidden") if name.startswith(".") else ""
@@ -67,7 +79,7 @@ def why_not(name: str, path: Path) -> str:
 
 
 def files_within(submission: Submission, steps: Collection[str]) -> dict[str, str]:
-    """What became of each file, if only these steps are graded: none is graded as another one."""
+    """The fate of each file, if only these steps are graded; none is taken for a step of another name."""
     said = {}
     for file, own in submission.answers.items():
         if submission.files.get(file) == _("graded as {step}", step=", ".join(own)):
@@ -81,10 +93,10 @@ def files_within(submission: Submission, steps: Collection[str]) -> dict[str, st
 def cut(submission: Submission) -> None:
     """Keeps the list of files that were not read at a length that a page can hold, those first that may be an answer.
     It may be cut again when it grew."""
-    kept = sorted((file for file in submission.unread if file != "…"), key=lambda file: not _may_be_answer(file))
-    submission.beyond += len(kept[MAX_UNREAD:])
+    files = sorted((file for file in submission.unread if file != "…"), key=lambda file: not _may_be_answer(file))
+    submission.beyond += len(files[MAX_UNREAD:])
     more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
-    submission.unread = {file: submission.unread[file] for file in kept[:MAX_UNREAD]} | more
+    submission.unread = {file: submission.unread[file] for file in files[:MAX_UNREAD]} | more
 
 
 def _may_be_answer(file: str) -> bool:

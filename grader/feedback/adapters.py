@@ -23,7 +23,7 @@ class NoReport(ValueError):
 
 
 class OnlyAZero(ValueError):
-    """A step has no mark yet, and the results have no way to say so but a zero. One sentence."""
+    """A step has no mark yet, which the other system's results could only show as a zero. One sentence."""
 
 
 def converted(file: Path, to: str) -> str:
@@ -36,8 +36,8 @@ def converted(file: Path, to: str) -> str:
         raise NoReport(_("{file} is not a report ({reason}).").format(file=file, reason=error)) from None
     if to != "prairielearn" and (reason := why_open(report)):
         raise OnlyAZero(reason)
-    made = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
-    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
+    results = {"otter": otter, "prairielearn": prairielearn, "gradescope": gradescope}[to](report)
+    return msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n"
 
 
 def otter(report: Report) -> dict[str, Any]:
@@ -46,16 +46,21 @@ def otter(report: Report) -> dict[str, Any]:
     texts = {step.name: plain(as_text(step)) for step in report.steps}
     passed = all(step.status == "pass" for step in report.steps)
     summary = {
-        "name": "Public Tests", "visibility": "visible", "output": "\n\n".join([*_said(report), *texts.values()]),
+        "name": "Public Tests",
+        "visibility": "visible",
+        "output": "\n\n".join([*_said(report), *texts.values()]),
         "status": "passed" if passed else "failed",
-    }  # fmt: skip
+    }
     tests = [
         {
-            "name": step.name, "score": round(step.score or 0.0, 5), "max_score": round(step.max_score, 5),
-            "visibility": "visible", "output": texts[step.name],
+            "name": step.name,
+            "score": round(step.score or 0.0, 5),
+            "max_score": round(step.max_score, 5),
+            "visibility": "visible",
+            "output": texts[step.name],
         }
         for step in report.steps
-    ]  # fmt: skip
+    ]
     return {"tests": [summary, *tests]}
 
 
@@ -84,6 +89,7 @@ def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
 
 
 def _said(report: Report) -> Iterator[str]:
+    """The sentences of a report that belong to no check."""
     yield from report.notes
     yield from unread(report)
     yield from (f"{step.name}: {step.note}" for step in report.steps if step.note)

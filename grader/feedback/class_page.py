@@ -1,4 +1,4 @@
-"""A class as one HTML page that needs nothing else: how it is, and what to say to it tomorrow.
+"""A class as one self-contained HTML page: its results, and the mistakes to talk about next.
 
 A pure function of the standings. The page's sentences are here, its structure and looks in `templates/`. Whatever a
 learner or a folder's name could have made is shown through `report.plain` and escaped.
@@ -6,10 +6,11 @@ learner or a folder's name could have made is shown through `report.plain` and e
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,8 @@ from grader.base.paths import step_folder
 from grader.base.results import Status
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
-from grader.operators.families import FAMILIES, WORDS
+from grader.operators.changes import WORDS
+from grader.operators.probes import PROBES
 from grader.report import layers
 from grader.report import terminal as reports
 from grader.report.page import environment, of_pieces
@@ -46,7 +48,7 @@ class Wording:
 
 @dataclass
 class CommonMistake:
-    """Something that several students share: in which step, what it is, who."""
+    """A mistake that several students share: its step, its text, the students."""
 
     step: str
     wordings: list[Wording]
@@ -76,7 +78,7 @@ class Bin:
 
 
 def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
-    """The whole page, in the language in use. Links to `pages/` next to it; `nobodys` are files that belong to no
+    """The whole page, in the language in use; it links to `pages/` next to it. `nobodys` are files that belong to no
     student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
@@ -107,7 +109,7 @@ def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
 
 
 def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
-    """The commands that repeat the run: for all under the commonest seed, then for those under another one."""
+    """The commands that repeat the run: for all students under the commonest seed, then for those with another one."""
     first, *others = seeds
     lines = [_("The same run again: {command}", command=f"{command} --seed {first} --again")]
     for seed in others:
@@ -118,7 +120,7 @@ def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
 
 
 def _changed(standings: Sequence[Standing]) -> list[Standing]:
-    """Whose marks this run has changed; nobody in a first run, in which all are new."""
+    """The students with marks that this run changed; empty in a first run, in which all are new."""
     changed = [one for one in standings if one.changed]
     return changed if len(changed) < len(standings) else []
 
@@ -128,42 +130,42 @@ def _sections(standings: Sequence[Standing]) -> list[str]:
 
 
 def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
-    """What the table of students can be narrowed to: a class of its rows, a word for it, and how many there are."""
-    sections = [(f"section-{place}", name) for place, name in enumerate(_sections(standings))]
+    """The filters of the table of students: the CSS class of their rows, a word for it, and the number of rows."""
+    sections = [(f"section-{index}", name) for index, name in enumerate(_sections(standings))]
     named = [("open", _("open")), ("late", _("late")), ("changed", _("changed in this run")), *sections]
     every = [kind for one in standings for kind in _kinds(one, standings)]
     return [(kind, word, every.count(kind)) for kind, word in named if every.count(kind)]
 
 
 def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
-    """By which filters a student's row is shown."""
+    """The filters, as CSS classes, that show a student's row."""
     kinds = ["open"] * one.is_open + ["late"] * bool(one.late or one.lateness) + ["changed"] * bool(one.changed)
     return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
 
 
-def imports(standings: Sequence[Standing]) -> list[tuple[str, str]]:
-    """Each table that goes back to a system, and in one line where it is imported there. First those of the system that
-    the class came from."""
+def imports(standings: Sequence[Standing], *, own: bool = False) -> list[tuple[str, str]]:
+    """Each table that goes back to a system, and in one line where it is imported there. First, and for `own` alone,
+    those of the system that the class came from."""
     lines = [
         (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
         (any(one.moodle_id for one in standings), "moodle.csv", _(
             "Moodle: the assignment, View all submissions, Upload grading worksheet; with “Allow updating records” "
-            "ticked where there are grades already")),
+            "ticked if there are grades already")),
         (any("@" in one.login for one in standings), "class.csv", _(
             "Gradescope and others: no import of scores from a file; Gradescope takes them from its own autograder")),
         (False, "marks.csv", _("for your own records, and for a gradebook that takes any table")),
     ]  # fmt: skip
-    return [(table, where) for _own, table, where in sorted(lines, key=lambda line: not line[0])]
+    return [(table, where) for is_own, table, where in sorted(lines, key=lambda line: not line[0]) if is_own or not own]
 
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     """The misconceptions of the class, the most common first, then by step."""
-    common: dict[tuple[str, tuple[str, ...]], CommonMistake] = {}
+    common: dict[tuple[str, tuple[str, ...], str], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                mistake = CommonMistake(step.name, wordings_of(step.name, names))
-                common.setdefault((step.name, names), mistake).students.append(standing)
+                mistake = CommonMistake(step.name, wordings_of(step.name, names, step.words))
+                common.setdefault((step.name, names, mistake.wordings[0].what), mistake).students.append(standing)
     return _most_common(common.values())
 
 
@@ -184,13 +186,15 @@ def _most_common(mistakes: Iterable[CommonMistake]) -> list[CommonMistake]:
 
 def columns(graded: Sequence[Standing]) -> list[Column]:
     """The steps of the class."""
-    made = []
+    found = []
     for steps in zip(*(standing.steps for standing in graded), strict=True):
-        problems = Counter(names for step in steps for names in step.diagnoses)
+        problems = Counter(
+            _either(wordings_of(step.name, names, step.words)) for step in steps for names in step.diagnoses
+        )
         most = max(problems.values(), default=0)
-        common = [_either(wordings_of(steps[0].name, names)) for names in sorted(problems) if problems[names] == most]
+        common = [what for what in sorted(problems) if problems[what] == most]
         possible = sum(step.max_score for step in steps if step.score is not None)
-        made.append(
+        found.append(
             Column(
                 step=steps[0],
                 passed=sum(step.status == "pass" for step in steps),
@@ -204,7 +208,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
                 else "",
             )
         )
-    return made
+    return found
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:
@@ -228,31 +232,30 @@ def bins(graded: Sequence[Standing]) -> list[Bin]:
 
 
 def _by_score(standings: Sequence[Standing]) -> list[Standing]:
-    """Those without a score first, then the highest first."""
+    """The students, those without a score first, then by score, the highest first."""
     return sorted(
         standings, key=lambda standing: (standing.score is not None, -(standing.score or 0.0), standing.student)
     )
 
 
-def wordings_of(step: str, names: Iterable[str]) -> list[Wording]:
-    """The texts of the misconceptions of these names, in the language in use."""
-    by_name = _wordings(step, language.current())
-    return [by_name.get(name, Wording(name, "", "")) for name in names]
+def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> list[Wording]:
+    """The texts of the misconceptions of these names, in the language in use; `words`: those of each that has some."""
+    every, made = _texts(step), []
+    for name in names:
+        lines = every.get(name, (name, "", ""))
+        missing = dict.fromkeys(WORDS, "…") if "{function}" in lines[0] else {}  # in a report of an earlier version
+        made.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
+    return made
 
 
 @cache
-def _wordings(step: str, _language: str) -> dict[str, Wording]:
+def _texts(step: str) -> dict[str, tuple[str, str, str]]:
     """The texts of a step's misconceptions, read without importing them: that would load torch."""
-    try:
+    made = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
+    with contextlib.suppress(FileNotFoundError):
         folder = step_folder(step)
-    except FileNotFoundError:
-        return {}
-    texts = documents.texts(folder, documents.read(folder)).items()
-    by_family = {
-        name: Wording(*(language.gettext(line, **dict.fromkeys(WORDS, "…")) for line in family))
-        for name, family in FAMILIES.items()
-    }
-    return by_family | {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
+        made |= documents.texts(folder, documents.read(folder))
+    return made
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:
@@ -275,8 +278,8 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
-    """The sentences to read first: the commonest mistake, or those that are equally common, and the step where most go
-    wrong."""
+    """The sentences to read first: the commonest mistake, or several equally common ones, and the step that most
+    students fail."""
     return [*_commonest(graded, common), *_first_failing(graded)]
 
 
@@ -322,7 +325,7 @@ def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
 
 
 def _either(wordings: Sequence[Wording]) -> str:
-    """The mistake that was made, if it may be one of several."""
+    """The texts of a diagnosis as one; of several possible mistakes joined by "or"."""
     return _(" or ").join(wording.what for wording in wordings)
 
 
@@ -339,7 +342,7 @@ def _points(score: float, total: str) -> str:
 
 
 def percent(part: float | None, whole: float = 1.0) -> str:
-    """A dash for what is not known."""
+    """A share in percent; a dash if `part` is None."""
     return "–" if part is None else f"{100 * part / whole if whole else 0:.0f} %"
 
 

@@ -1,4 +1,4 @@
-"""A class as a person reads it in a terminal: pure functions from standings to what rich prints."""
+"""A class's results for the terminal: pure functions from standings to what rich prints."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
         _(
             "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
             "not be graded."
-        ).format(count=len(standings), graded=len(scores), kept=kept, failed=len(failed))
+        ).format(count=len(standings), graded=len(scores), kept=kept, failed=sum(one.is_open for one in failed))
     ]
+    if by_rule := sum(not one.is_open for one in failed):
+        lines.append(_("Without a hand-in and without a mark: {count}; each row says by which rule.", count=by_rule))
     if scores:
         lines.append(
             _("Median {median}, mean {mean}, highest {highest}.").format(
-                median=number(statistics.median(scores)), mean=number(statistics.fmean(scores)),
+                median=number(statistics.median(scores)),
+                mean=number(statistics.fmean(scores)),
                 highest=number(max(scores)),
             )
-        )  # fmt: skip
+        )
     closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
         lines.append(_("Students with a step graded on the reference of an earlier one: {count}.", count=resting))
@@ -48,7 +51,7 @@ def _table(standings: Sequence[Standing]) -> Table:
     table.add_column(_("steps"))
     for standing in standings:
         if standing.score is None:
-            mark, style = MARKS["error"]
+            mark, style = MARKS["skipped" if standing.absence else "error"]
             table.add_row(plain(standing.student), Text(mark, style), Text(plain(standing.error), style))
             continue
         marks = Text()

@@ -19,12 +19,13 @@ class Concern:
 
 
 def concerns(standings: Sequence[Standing]) -> list[Concern]:
-    """The reasons that anybody gives, the gravest first; within each, the students in their order."""
+    """The reasons that apply to a student, the gravest first, each with its students in order."""
     listed = [Concern(reason, list(_named(standings, about))) for reason, about in [*_reasons(), _alike(standings)]]
     return [concern for concern in listed if concern.students]
 
 
 def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None]) -> Iterable[tuple[Standing, str]]:
+    """The students to whom a reason applies, with its details."""
     reasons = ((standing, about(standing)) for standing in standings)
     return ((standing, what) for standing, what in reasons if what is not None)
 
@@ -33,10 +34,10 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """The reasons: a sentence, and a function that gives a student's details, None if it doesn't apply."""
     return [
         (_("No mark yet: a person must look"), lambda standing: standing.error if standing.is_open else None),
-        (_("A second look was asked for, and nobody has answered"), lambda standing: standing.waiting or None),
+        (_("A second look was asked for, and is not answered yet"), lambda standing: standing.waiting or None),
         (_("On the roster, and nothing was handed in"), lambda standing: standing.absence or None),
         (_("Handed in, and not on the roster"), lambda standing: standing.login if standing.stranger else None),
-        (_("No step was begun"), lambda standing: "" if standing.nothing_handed_in and not standing.absence else None),
+        (_("No step was started"), _unstarted),
         (_("Files that were not read"), _unread),
         (_("Files that can't be read, and for which a person decided"), _unusable),
         (_("Files graded as a step by what they define"), lambda standing: " ".join(standing.taken) or None),
@@ -50,14 +51,14 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
         ),
         (_("Graded with the reference in place of an earlier step that was wrong or not handed in"),
          lambda standing: ", ".join(step.resting for step in standing.steps if step.resting) or None),
-        (_("Much of it stands word for word in the kit's own files, its labs"),
+        (_("Much of it is word for word in the kit's own files, its labs"),
          lambda standing: ", ".join(standing.from_kit) or None),
         (_("The code timed out"), _steps(lambda step: step.status == "timeout")),
     ]  # fmt: skip
 
 
 def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str | None]]:
-    """Those whose names look like another one's."""
+    """The reason for students with names that look like another's."""
     logins = {standing.student: standing.login for standing in standings}
     groups = {name: group for group in alike(logins) for name in group}
     return (
@@ -66,8 +67,12 @@ def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str
     )
 
 
+def _unstarted(standing: Standing) -> str | None:
+    return "" if standing.nothing_handed_in and not standing.absence else None
+
+
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
-    """Names the steps of a student that are meant."""
+    """A function that lists a student's steps for which `is_meant` holds; None if there are none."""
     return lambda standing: ", ".join(step.name for step in standing.steps if is_meant(step)) or None
 
 

@@ -110,8 +110,8 @@ class _Bare(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
         annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)] if node.decorator_list else []
-        kept = {id(each): each for each in annotated}  # a dataclass reads them
-        node.body = [made for each in node.body if (made := kept.get(id(each)) or self.visit(each)) is not None]
+        fields = {id(each): each for each in annotated}  # a dataclass reads them
+        node.body = [made for each in node.body if (made := fields.get(id(each)) or self.visit(each)) is not None]
         node.body = node.body or [ast.Pass()]
         return node
 

@@ -31,8 +31,8 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True)
 class WholeClass:
-    """All that the tables of a class are made of: how each student did in `steps` of an assignment, what Canvas calls
-    that, what became of each file, which files are no student's, and which were `given` to all."""
+    """The data behind a class's tables: each student's result in the `steps` of an assignment, its column in Canvas,
+    the fate of each file, files that belong to no student, and files `given` to all."""
 
     standings: Sequence[Standing]
     steps: Sequence[str] = ()
@@ -49,11 +49,11 @@ class WholeClass:
 
 
 def _class_rows(whole: WholeClass) -> Rows:
-    """One row a student. A student who could not be graded has no score, and the reason in the column `error`.
+    """One row per student. A student who could not be graded has no score, and the reason in the column `error`.
 
     So has a file that could not be run, next to the points of the others. `unread` names the files that were not read,
-    `references` the steps that were graded with the reference in place of earlier ones. Where steps of several tracks
-    were graded, each track has a column with its points.
+    `references` the steps that were graded with the reference in place of earlier ones. If steps of several tracks were
+    graded, each track has a column with its points.
     """
     standings, steps = whole.standings, whole.steps
     tracks = list(dict.fromkeys(track for standing in standings for track in standing.by_track))
@@ -65,9 +65,7 @@ def _class_rows(whole: WholeClass) -> Rows:
     ]]  # fmt: skip
     for standing in standings:
         scores = {step.name: number(step.score) for step in standing.steps}
-        diagnoses = [
-            f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses
-        ]  # fmt: skip
+        diagnoses = [f"{step.name}: {' | '.join(names)}" for step in standing.steps for names in step.diagnoses]
         unusable = dict.fromkeys(step.unusable for step in standing.steps if step.unusable)
         remark = standing.error or standing.absence or " ".join([*unusable, *standing.taken])
         status = "graded" if standing.score is not None else "error" if standing.is_open else "absent"
@@ -138,8 +136,8 @@ def _score(standing: Standing) -> str:
 
 
 def _file_rows(whole: WholeClass) -> Rows:
-    """A row for every file that was handed in, with what became of it; at the end those of no student, and once each
-    those that all students were given."""
+    """A row for every file that was handed in, with what became of it; at the end files of no student, and once each
+    the files that all students were given."""
     rows = [["student", "file", "what became of it"]]
     rows += [[student, file, reason] for student, own in whole.files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in whole.nobodys]
@@ -200,7 +198,8 @@ def tables(whole: WholeClass) -> dict[str, bytes]:
 
 
 def junit_xml(graded: Graded, reason: str = "") -> bytes:
-    """The checks of a student as JUnit's XML: a suite a step. Without a mark, for this `reason`, there is one error."""
+    """The checks of a student as JUnit's XML: one suite per step. Without a mark, for this `reason`, there is one
+    error."""
     suites = ElementTree.Element("testsuites", name=_xml(graded.student))
     reason = reason or graded.error
     if reason:
@@ -241,7 +240,7 @@ def _xml(text: str) -> str:
 
 
 def gradescope(report: Report) -> dict[str, Any]:
-    """Gradescope's `results.json`: a test a check, each with what the learner reads."""
+    """Gradescope's `results.json`: one test per check, with the learner's message."""
     tests = [
         _gradescope_test(f"{number_of_step}.{index}", step, check)
         for number_of_step, step in enumerate(report.steps, 1)

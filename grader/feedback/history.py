@@ -21,7 +21,7 @@ FOLDER = "history"  # of the pages, beside the table of the term
 
 @dataclass(frozen=True)
 class Week:
-    """One assignment, as the page shows it; `page` leads to the student's page, where there is one."""
+    """One assignment, as the page shows it; `page` leads to the student's page, if there is one."""
 
     title: str
     page: str
@@ -32,7 +32,7 @@ class Week:
 
 
 def html(term: Term, row: TermRow, graded: Mapping[str, Graded]) -> str:
-    """The page of one student, for staff; `graded` is what there is of each assignment."""
+    """The page of one student, for staff; `graded` has the result of each assignment."""
     weeks = [_week(term, name, row, graded.get(name)) for name in row.points]
     about = _("For staff: every assignment of the term, with its attempts and what regrades have changed.")
     return pages.page("history.html.j2", row.student, about, (), weeks=weeks, of_term=row.percent)
@@ -57,10 +57,10 @@ def _tries(graded: Graded | None) -> Sequence[str]:
     if not graded or len(graded.tries) < 2:
         return ()
     lines = []
-    for place, tried in enumerate(graded.tries, 1):
-        counts = _(", it counts") if place == graded.attempt + 1 else ""
+    for index, tried in enumerate(graded.tries, 1):
+        counts = _(", it counts") if index == graded.attempt + 1 else ""
         when = f" ({_moment(tried.handed_in)})" if tried.handed_in else ""
-        lines.append(_("Attempt {number}: {points}", number=place, points=number(tried.points)) + counts + when)
+        lines.append(_("Attempt {number}: {points}", number=index, points=number(tried.points)) + counts + when)
     return lines
 
 

@@ -43,7 +43,7 @@ class Item:
 
     @property
     def nobody_fails(self) -> bool:
-        """Whether it has found no mistake in a class that is large enough to have made some."""
+        """True if no student fails it in a class large enough to make mistakes."""
         return self.begun >= ENOUGH and self.passed == self.begun
 
     @property
@@ -52,9 +52,9 @@ class Item:
         if self.begun < ENOUGH:
             return []
         if self.passed == self.begun:
-            return [_("Nobody fails it.")]
+            return [_("No student fails it.")]
         if self.passed == 0:
-            return [_("Nobody passes it.")]
+            return [_("No student passes it.")]
         if self.discrimination is not None and self.discrimination < 0:
             return [_("Stronger students fail it more often: is it fair?")]
         if self.discrimination is not None and self.discrimination < LOW:
@@ -99,12 +99,12 @@ def clusters(entries: Iterable[Graded]) -> list[Cluster]:
     for entry in entries:
         for step in entry.report.steps if entry.report else ():
             unknown = unrecognised(step)
-            told = leading(unknown)
-            if told is None:
+            failing = leading(unknown)
+            if failing is None:
                 continue
             key = tuple((check.name, _answer(check)) for check in unknown)
             names = tuple(check.name for check in unknown)
-            groups.setdefault((step.name, key), Cluster(step.name, names, told)).students.append(entry.student)
+            groups.setdefault((step.name, key), Cluster(step.name, names, failing)).students.append(entry.student)
     return sorted(groups.values(), key=lambda cluster: (-len(cluster.students), cluster.step, cluster.checks))
 
 
@@ -128,7 +128,7 @@ def wrong_answers(report: Report) -> frozenset[str]:
 
 
 def _answer(check: CheckResult) -> str:
-    """The message without what differs between two people who gave the same answer: file names and lines."""
+    """The message without file names and lines, which differ between students with the same answer."""
     return ADDRESS.sub("0x", FILE.sub("…", check.message))
 
 

@@ -32,7 +32,7 @@ SHOWN_PAIRS = 100
 def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least: int = AT_LEAST) -> str:
     """Slides for the class: one for each mistake that several students made, without names."""
     shown = [mistake for mistake in mistakes if len(mistake.makers) >= at_least]
-    about = _("One mistake on each slide, the most common first; nobody is named. The arrow keys turn the slides.")
+    about = _("One mistake on each slide, the most common first; no student is named. The arrow keys turn the slides.")
     heading = _titled(_("What to talk about"), title)
     return page(
         "slides.html.j2", heading, about, scripts=("sort.js", "slides.js"), mistakes=shown, total=total,
@@ -44,7 +44,7 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
 def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
     """For staff: each student's code next to the diagnosis."""
     about = _("For staff only: it names students. One entry for each student and mistake.")
-    heading = _titled(_("Code beside diagnosis"), title)
+    heading = _titled(_("Code next to diagnosis"), title)
     return page(
         "staff.html.j2", heading, about, mistakes=mistakes, total=total,
         steps=_steps(mistake.step for mistake in mistakes), orders=_orders(), maker_map=_maker_picture,
@@ -106,18 +106,21 @@ def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: 
 
 
 def _cannot() -> list[str]:
+    """Sentences on what a comparison of submissions can't show."""
     return [
         _("Who wrote it first, or whether anybody did wrong: two people who may work together look like this."),
         _("Whether a short answer was copied: there are few ways to write three lines, so short steps count little."),
-        _("That a pair is innocent: somebody who rewrites an answer completely, or has a program do it, "
-          "shares no text with it."),
+        _(
+            "That a pair is innocent: a student who rewrites an answer completely, or has a program do it, "
+            "shares no text with it."
+        ),
         _("Anything about files that are not Python, or that were not in the compared folders."),
-    ]  # fmt: skip
+    ]
 
 
-def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources) -> PairView:
+def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources) -> PairView:
     second = (known if pair.known else students).get(pair.second, {})
-    steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if place < WITH_SOURCES else []
+    steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [
         Side(step, pair.steps[step], [
             (name, _marked(sources.get(step, ""), lines))
@@ -134,10 +137,11 @@ def _pair_view(pair: SimilarPair, place: int, students: Sources, known: Sources)
     )
     text = sentence.format(percent=percent(pair.share), first=pair.first, second=pair.second)
     step = max(pair.steps, key=lambda step: pair.steps[step], default="")
-    return PairView(pair, text, step, sides, open=place == 0)
+    return PairView(pair, text, step, sides, open=index == 0)
 
 
 def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
+    """The lines of a source, each with whether it is marked."""
     return [(text, number in lines) for number, text in enumerate(source.splitlines(), 1)]
 
 

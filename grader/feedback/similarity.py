@@ -64,12 +64,15 @@ class SimilarPair:
 
 
 def pairs(
-    students: Sources, stubs: Mapping[str, str], known: Sources | None = None, wrong: Wrong | None = None,
+    students: Sources,
+    stubs: Mapping[str, str],
+    known: Sources | None = None,
+    wrong: Wrong | None = None,
     on_student: Callable[[], None] = lambda: None,
-) -> list[SimilarPair]:  # fmt: skip
+) -> list[SimilarPair]:
     """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
 
-    Passages are in an index, by who has them: what it costs grows with the class, and not with its square. A
+    Passages are in an index with the students who have them: the cost grows with the class, not with its square. A
     group that copied is found as a chain of pairs. `on_student` is called with each that was read.
     """
     known, wrong = known or {}, wrong or {}
@@ -125,7 +128,7 @@ def _share(both: float, smaller: float) -> float:
 
 
 def _weight(owners: int, students: int) -> float:
-    """1 for what one or two have, less for what more have."""
+    """The weight of a passage: 1 if one or two students have it, less if more do."""
     if owners <= 2 or students <= 2:
         return 1.0
     return math.log(students / owners) / math.log(students / 2)
@@ -145,9 +148,10 @@ def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
 
 
 def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
+    """The lines of the passages that are alike."""
     return frozenset(
         line for passage in passages if passage.mark in alike for line in range(passage.first, passage.last + 1)
-    )  # fmt: skip
+    )
 
 
 # --- passages --------------------------------------------------------------------------------------------------------
@@ -179,6 +183,7 @@ def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict
 def _without(
     by_student: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
 ) -> dict[str, dict[str, list[Passage]]]:
+    """The passages of each student and step without those that were released."""
     return {
         name: {
             step: [passage for passage in own if passage.mark not in released.get(step, ())]
@@ -189,8 +194,8 @@ def _without(
 
 
 def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
-    """Of every `WINDOW` neighbouring passages the one with the smallest mark: a shared run of GRAM + WINDOW - 1 nodes
-    is never missed."""
+    """From every `WINDOW` neighbouring passages, the one with the smallest digest: a shared run of GRAM + WINDOW - 1
+    nodes is never missed."""
     grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
     marks = [_mark(gram) for gram in grams]
     kept = set()
@@ -203,6 +208,7 @@ def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
 
 
 def _mark(gram: Iterable[tuple[str, int]]) -> int:
+    """The digest of a run of nodes, 64 bits."""
     text = " ".join(token for token, _line in gram)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
@@ -231,7 +237,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _token(node: ast.AST) -> str:
-    """The kind of a node; of names only those that a library gave: a method, a keyword argument."""
+    """A node as a token: its kind, and a library's names (methods, keyword arguments), none of the student's."""
     match node:
         case ast.Attribute(value=ast.Name(id="self")):
             return "Attribute"
@@ -248,8 +254,7 @@ def _token(node: ast.AST) -> str:
 
 
 def kits_own() -> dict[str, str]:
-    """The files of the kit that hold ordinary attention code without being a solution: its labs', by what they are
-    called."""
+    """The kit's files with ordinary attention code that are not solutions (its labs), by name."""
     files = sorted(SOLUTIONS.glob("*/lab_*/*.py"))
     return {file.relative_to(SOLUTIONS.parent).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
@@ -260,7 +265,7 @@ def _kits_marks() -> frozenset[int]:
 
 
 def taken_from_the_kit(source: str, stub: str) -> float:
-    """The share of what someone wrote into a stub that is word for word in the kit's own files."""
+    """The share (0 to 1) of the code added to a stub that is also, word for word, in the kit's own files."""
     released = {passage.mark for passage in passages(stub)}
     own = {passage.mark for passage in passages(source)} - released
     return len(own & _kits_marks()) / max(len(own), ENOUGH)

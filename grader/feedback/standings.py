@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from grader.base.results import Graded, Status, StepResult
@@ -17,9 +17,11 @@ class StepStanding:
     """A student's result in one step.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
-    `unexplained` is the title of the first check that fails, if no diagnosis says why. `unusable` says why what was
-    handed in could not be run; `invalid` and `not_imported`: no check of it got beyond its import. `odd`: its process
-    did what no answer does. `references`: the earlier steps whose reference was in place when it was graded.
+    `words` complete the sentence about one, by its name. `unexplained` is the title of the first check that fails, if
+    no diagnosis says why. `unusable` says why what was handed in could not be run; `invalid` and `not_imported`: no
+    check of it got beyond its import. `odd`: its process did something that no
+    honest answer does. `references`: the earlier steps whose
+    reference was in place when it was graded.
     """
 
     name: str
@@ -37,6 +39,7 @@ class StepStanding:
     not_imported: bool = False
     odd: bool = False
     references: tuple[str, ...] = ()
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def resting(self) -> str:
@@ -62,7 +65,7 @@ class Standing:
     taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
     lateness: str = ""  # what it took off
     login: str = ""
-    waiting: str = ""  # requests for a second look that nobody has answered
+    waiting: str = ""  # unanswered requests for a second look
     isolation: tuple[str, ...] = ()  # the layers that were in force
     from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
     grader_failed: bool = False  # which may end otherwise next time
@@ -70,7 +73,7 @@ class Standing:
     section: str = ""
     absence: str = ""  # nothing was handed in, and what follows from it
     stranger: bool = False  # they are not on the roster
-    requests: tuple[str, ...] = ()  # those for a second look that nobody has answered
+    requests: tuple[str, ...] = ()  # the unanswered ones for a second look
     changed: str = field(default="", compare=False)  # what this run has changed: "new", or the points before and after
     unsure: bool = False  # late as the download says, but not how late
 
@@ -84,7 +87,7 @@ class Standing:
 
     @property
     def is_open(self) -> bool:
-        """Whether a person must look: there is no mark, and no rule says why."""
+        """True if a person must look: there is no mark, and no rule explains it."""
         return self.score is None and not self.absence
 
     @property
@@ -126,6 +129,7 @@ def _step(step: StepResult) -> StepStanding:
         () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
         step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
         references=tuple(step.references),
+        words={check.misconception: check.words for check in step.checks if check.misconception and check.words},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A term at a glance: its assignments, and what each student has in all of them."""
+"""A term at a glance: its assignments, and each student's points in all of them."""
 
 from __future__ import annotations
 
@@ -42,16 +42,20 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
             percent=f"{100 * assignment.per_day:g}", most=f"{100 * assignment.at_most:g}"
         )
         table.add_row(
-            assignment.name, plain(assignment.title), steps, number(totals[assignment.name][1]),
+            assignment.name,
+            plain(assignment.title),
+            steps,
+            number(totals[assignment.name][1]),
             *(moments.shown(moment) if moment else "" for moment in (assignment.opens, assignment.due)),
             late if assignment.per_day else "",
-        )  # fmt: skip
+        )
     more = [_more(term, student) for student in dict.fromkeys(extra.student for extra in term.extras)]
     texts = [Text(line) for line in more]
     return Group(Text(plain(term.title), "bold"), table, *([Text(), Text(_("More time"), "bold"), *texts]))
 
 
 def _more(term: Term, student: str) -> str:
+    """A line with a student's own deadlines, and the reason for each."""
     dated = [(name, term.deadline(name, student)) for name in term.assignments]
     parts = [
         f"{name} {moments.shown(deadline.until)} ({deadline.reason})"
@@ -63,8 +67,8 @@ def _more(term: Term, student: str) -> str:
 
 @dataclass(frozen=True)
 class TermRow:
-    """A student in the term: the points of each assignment, None if they are open or nothing is expected; the
-    percentage; and what there is to say of it, by assignment."""
+    """A student in the term: the points of each assignment, None if they are open or excused; the percentage; and
+    remarks by assignment."""
 
     student: str
     section: str
@@ -75,10 +79,10 @@ class TermRow:
 
 def term_rows(
     term: Term, marks: Mapping[str, Mapping[str, Points]], register: Register = NONE, now: datetime | None = None
-) -> list[TermRow]:  # fmt: skip
+) -> list[TermRow]:
     """A row for each student on the roster or with a mark. An assignment that has no marks yet is left out.
 
-    Who is absent from one has 0 there if their date has passed, is excused, or has no mark yet: `absence` decides.
+    `absence` decides for students without a submission: 0 if their date has passed, excused, or no mark yet.
     """
     names = [name for name in term.assignments if name in marks]
     students = sorted({student for name in names for student in marks[name]} | set(register.people))
@@ -86,13 +90,14 @@ def term_rows(
         {student: register.people[student].logins if student in register.people else () for student in students}
     )
     term = called_as_in(term, roll)
+    sections = {name: {register.section(student) for student in marks[name]} for name in names}
     rows = []
     for student in students:
         points, counted, notes = dict[str, float | None](), dict[str, Points](), dict[str, str]()
         for name in names:
             own = marks[name].get(student)
             if own is None:
-                missing = absence(term, name, student, register, now or datetime.now(term.local))
+                missing = absence(term, name, student, register, now or datetime.now(term.local), sections[name])
                 own = (0.0 if missing.is_zero else None, _most(marks[name].values()))
                 notes[name] = missing.why
                 if missing.is_excused:
@@ -120,7 +125,7 @@ def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
 
 
 def said(rows: Sequence[TermRow]) -> Iterator[str]:
-    """A line for each thing that someone's cell can't say: who is absent, excused or open, and what follows."""
+    """A line for each student's cell that needs an explanation: absent, excused or open, and what follows."""
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for name, note in row.notes.items():

@@ -45,14 +45,18 @@ class FollowThrough:
     also of needed steps that are not `wanted`, which say why a step fails."""
 
     def __init__(
-        self, request: GradeRequest, graded: dict[str, StepGraded], wanted: Collection[str],
+        self,
+        request: GradeRequest,
+        graded: dict[str, StepGraded],
+        wanted: Collection[str],
         run: Callable[[GradeRequest, list[str]], dict[str, StepGraded]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.request, self.graded, self.wanted, self.run = request, graded, wanted, run
         self.settled: set[str] = set()
 
     def settle(self, name: str) -> None:
-        """Replaces the result of a step by what it is worth by itself, after those that it rests on."""
+        """Replaces the result of a step by its result with right earlier steps, after those of the steps that it rests
+        on."""
         if name in self.settled:
             return
         self.settled.add(name)
@@ -73,10 +77,6 @@ class FollowThrough:
             spent += again.result.seconds
         if earlier.names:
             self._set(name, by_itself(step, again.result, earlier))
-            left_out = self.graded[name].left_out  # an import of what was not there is told by the step's note
-            self.graded[name].left_out = [
-                line for line in left_out if not any(other in line for other in earlier.names)
-            ]
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
         """The steps, of those it has `imported`, that keep a failing step from being graded as it is; references
@@ -116,8 +116,8 @@ class FollowThrough:
 
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:
-    """Whether what was taken from a wrong step is wrong. What no check calls has no verdict of its own: there the whole
-    file counts, and so it does if nothing of it could be called."""
+    """True if one of the names taken from a failing step is wrong. Names that no check calls have no verdict of their
+    own: then the whole file counts, and so it does if nothing of it could be called."""
     failing = [check for check in other.checks if check.status != "pass"]
     if ALL in taken or not failing or not all(check.refused for check in failing):
         return True
@@ -133,7 +133,8 @@ def _is_absent(name: str, sources: Sources) -> bool:
 def with_earlier(submission: Submission, wanted: Collection[str]) -> tuple[dict[str, tuple[str, str]], set[str]]:
     """The sources of a submission, completed by its author's earlier hand-ins, and the steps that these took.
 
-    Only what was not asked for is taken from there: a step of this assignment is worth what was handed in with it.
+    Only steps that are not graded are taken from there: a step of this assignment is graded as it was handed in with
+    it.
     """
     taken = {
         step: source
@@ -144,7 +145,7 @@ def with_earlier(submission: Submission, wanted: Collection[str]) -> tuple[dict[
 
 
 def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> StepResult:
-    """The result of a step, with a note where it imports what was handed in earlier."""
+    """The result of a step, with a note if it imports what was handed in earlier."""
     used = [name for name in imported_steps(step.name, sources) if name in taken]
     if not used or step.status == "todo":
         return step
@@ -181,7 +182,11 @@ def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[s
 def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResult:
     """The result of a step that was graded `again` with references in place of others: its own points, and what blocks
     it as it was handed in."""
-    result = msgspec.structs.replace(again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names)
+    # An import of what was not there is told by the step's note.
+    left_out = [line for line in step.left_out if not any(other in line for other in earlier.names)]
+    result = msgspec.structs.replace(
+        again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names, left_out=left_out
+    )
     names = ", ".join(earlier.names)
     if not earlier.wrong:
         sentence = _("{steps} was not handed in with this step: the reference took its place.")
@@ -199,8 +204,8 @@ def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResu
 
 
 def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> StepResult:
-    """The result of a blocked step if no reference is: what rests on the other step may pass by luck, and has no
-    points. What does not is told, and counts, as it is."""
+    """The result of a blocked step without references: checks that rest on the other step may pass by luck and get no
+    points; all others count as they are."""
     if earlier.wrong:
         blocker, message = earlier.wrong[0].name, _why_blocked(earlier.wrong[0])
     else:
@@ -208,9 +213,11 @@ def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> Step
         message = message.format(step=blocker)
     message += " " + _("What it is worth by itself can only be graded where the references are.")
     waits = {
-        name for check in step.checks for name in check.called
+        name
+        for check in step.checks
+        for name in check.called
         if imported_names(step.name, sources, name).keys() & set(earlier.names)
-    }  # fmt: skip
+    }
     checks = [
         check if check.called and waits.isdisjoint(check.called) else msgspec.structs.replace(
             check, status="skipped", points=0.0, message=message if check.status == "pass" else

@@ -1,6 +1,6 @@
 """Fills the zygote's heap so that forking it is cheap, and trims a judge's heap.
 
-Only on Linux are processes forked. Where the system or the C library lacks one of these features, nothing changes.
+Only on Linux are processes forked. If the system or the C library lacks one of these features, nothing changes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class HeapTrimmer:
         self._settled = self._collected = _resident()
 
     def trim(self) -> None:
-        """Trims if the process has grown since the last time: each page costs a page fault when used again. Where it
-        has grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
+        """Trims if the process has grown since the last time: each page costs a page fault when used again. If it has
+        grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
         """
         if sys.platform != "linux" or (resident := _resident()) < self._settled + GROWTH:
             return

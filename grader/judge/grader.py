@@ -9,7 +9,7 @@ import os
 import secrets
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -22,12 +22,11 @@ from grader.base.paths import ROOT, TAPE, is_recorded, step_folder, step_folders
 from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
+from grader.course.unread import notes
 from grader.judge import follow_through
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
-
-MAX_NOTES = 12  # lines that were left out, named one by one
 
 
 class UnfitCopy(GraderError):
@@ -62,13 +61,16 @@ def required_layers(text: str) -> tuple[str, ...]:
     return names
 
 
-def require_fitting_tapes() -> None:
-    """Raises UnfitCopy if a step that needs a tape has none made by this version of the kit."""
+def require_fitting_tapes(steps: Collection[str] = ()) -> None:
+    """Raises UnfitCopy if a tape was made by another version of the kit, or one of these steps needs a tape and has
+    none: while a kit is being built, it has those of the first steps."""
     for tape in (folder / TAPE for folder in step_folders() if is_recorded(folder)):
         name = tape.relative_to(ROOT)
         try:
             version = tape_version(tape)
         except OSError:
+            if tape.parent.name not in steps:
+                continue
             raise UnfitCopy(
                 _("{file} is missing. Unpack the kit again over this folder, then type: make grade").format(file=name)
             ) from None
@@ -89,9 +91,9 @@ def new_seed() -> int:
 class Grader:
     """Judges kept warm: torch imported once, checks collected once, any number of submissions graded.
 
-    `judges` work on one submission in parallel. They come from a `source`, which other graders may share and whose
-    owner closes it; by default the grader starts its own, as `launcher.start` does. `plain`: nothing is done to be
-    fast, with the same verdicts: each step gets a process of its own. Use it as a context manager, or `close` it.
+    `judges` work on one submission in parallel. They come from a `source`, which other graders may share and its owner
+    closes; by default the grader starts its own, as `launcher.start` does. `plain`: nothing is done to be fast, with
+    the same verdicts: each step gets a process of its own. Use it as a context manager, or `close` it.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class Grader:
             self._is_grading = True
         everything = choice.step_names()
         wanted = steps or choice.by_default(submission.sources, submission.problems)
+        require_fitting_tapes(wanted)
         sources, earlier = follow_through.with_earlier(submission, wanted)
         request = self._request(submission, device, seed)
         request.sources, request.repeats = sources, seed is not None
@@ -143,16 +146,16 @@ class Grader:
         return Report(
             submission=submission.name, seed=request.seed, oracle=finished.oracle, isolation=finished.isolation,
             devices=finished.devices, score=score, max_score=max_score, tracks=tracks.totals(results), steps=results,
-            unread=dict(submission.unread), notes=_notes(submission, wanted, [graded[name] for name in sorted(wanted)]),
+            unread=dict(submission.unread), notes=notes(submission, results),
         )  # fmt: skip
 
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
-        """Runs the wanted steps, again those that ended in an error, and those that rest on wrong or absent ones.
+        """Runs the wanted steps, and again those that ended in an error or rest on wrong or absent ones.
 
-        Those that such a step blocks are diagnosed with its reference in its place, the others once that is known: a
-        search in a file that rests on a wrong one takes longest, and finds nothing.
+        Blocked steps are diagnosed with references in place of the steps that block them, the others once nothing is
+        known to block them: a search in a file that rests on a wrong one takes longest, and finds nothing.
         """
         in_order = not any(is_recorded(step_folder(name)) for name in everything)
         first = msgspec.structs.replace(request, in_order=in_order)
@@ -168,22 +171,22 @@ class Grader:
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 
     def _end_run(self, request: GradeRequest) -> None:
-        """The grading is over: has the judges end what waits for another step of this submission."""
+        """Ends a grading: the judges end the workers that wait for another step of this submission."""
         self._is_grading = False
         for judge in self._judges if request.run else ():
             with contextlib.suppress(OSError):  # it has died
                 judge.send(msgspec.structs.replace(request, sources={}, is_over=True))
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
-        """Has each step that imports a wrong or absent one graded again, with references in place of those."""
+        """Grades each step again that imports a wrong or absent one, with references in place of those."""
         quietly = functools.partial(self._run, on_step=lambda result: None)
         through = follow_through.FollowThrough(request, graded, wanted, lambda *asked: quietly(*asked)[0])
         for name in sorted(graded):
             through.settle(name)
 
     def prepare(self, step: str, *, device: str, seed: int) -> None:
-        """Draws what a grade of the step under this seed will ask, and has the reference answer it: then that grade
-        takes as long as one of a seed seen before. Raises what `grade` raises."""
+        """Prepares a grading of the step under this seed: draws its inputs and caches the reference's answers, so that
+        it takes no longer than under a seed seen before. Raises what `grade` raises."""
         request = GradeRequest({}, {}, [step], device, seed, current(), self.limits, prepare=True)
         self._run(request, [step], lambda result: None)
 
@@ -264,8 +267,8 @@ class Grader:
         raise kind(_("The judge failed: {reason}").format(reason=reason.strip()))
 
     def cancel(self) -> None:
-        """Call it from another thread: ends the judges, so that a grading in progress raises Cancelled there. The warm
-        process stays, and the next grading has new judges."""
+        """Ends the judges, from another thread: a grading in progress raises Cancelled there. The warm process stays,
+        and the next grading has new judges."""
         with self._state:
             if self._is_grading:
                 self._cancelled.set()
@@ -273,7 +276,7 @@ class Grader:
                     self._source.end(judge)
 
     def _ended(self) -> Cancelled:
-        """Forgets the judges that were ended."""
+        """Forgets the judges that `cancel` has ended, and returns the error to raise."""
         self._close_judges()
         return Cancelled("cancelled")
 
@@ -284,7 +287,7 @@ class Grader:
         self._judges.clear()
 
     def stop(self) -> None:
-        """Call it from another thread: ends a grading in progress, which raises GraderError there."""
+        """Ends a grading in progress, from another thread: it raises GraderError there."""
         self._source.stop()
 
     def close(self) -> None:
@@ -301,7 +304,7 @@ class Grader:
 
 
 class LazyGrader:
-    """A `Grader` of these arguments, which starts when it is first asked, and again after it has failed."""
+    """A `Grader` with these arguments that starts at its first use, and again after a failure."""
 
     def __init__(self, judges: int | None = None, **how: Any) -> None:
         self._begin = functools.partial(Grader, judges, **how)
@@ -321,16 +324,6 @@ class LazyGrader:
         if self._grader is not None:
             self._grader.close()
             self._grader = None
-
-
-def _notes(submission: Submission, wanted: list[str], graded: list[StepGraded]) -> list[str]:
-    """Notes: the files that were taken for steps, and each line at the top level that was left out, once: several steps
-    may import its file."""
-    taken = [sentence for step, sentence in submission.taken.items() if step in wanted]
-    sentences = list(dict.fromkeys(sentence for each in graded for sentence in each.left_out))
-    more = len(sentences) - MAX_NOTES
-    told = [*taken, *sentences[:MAX_NOTES]]
-    return [*told, _("{count} more lines were left out.", count=more)] if more > 0 else told
 
 
 def _both(one: Finished, other: Finished) -> Finished:

@@ -21,7 +21,7 @@ Name = tuple[str, str]  # of a module, and in it
 
 
 class Outline:
-    """The top level of one file: what each of its names is made of."""
+    """The top level of one file: the names that each of its names uses."""
 
     def __init__(self, source: str) -> None:
         self._made_of: dict[str, set[str]] = defaultdict(set)  # names of this file that a name's definition speaks of
@@ -32,7 +32,7 @@ class Outline:
             self._note(statement)
 
     def needs(self, name: str) -> tuple[set[str], set[Name]]:
-        """The names of this file and of others that a name is made of directly; ALL asks for the whole file."""
+        """The names of this file, and those of others, that a name uses directly; ALL stands for the whole file."""
         if name == ALL:
             return set(), {*self._anywhere, *(taken for each in self._taken.values() for taken in each)}
         if name in self._taken:
@@ -42,6 +42,7 @@ class Outline:
         return set(), {(module, name) for module, what in self._anywhere if what == ALL}
 
     def _note(self, statement: ast.stmt) -> None:
+        """Records a statement at the top level: the names that it imports, and the names that it binds and uses."""
         if isinstance(statement, ast.Import | ast.ImportFrom):
             for bound, taken in _imports(statement):
                 if bound == ALL:
@@ -71,7 +72,7 @@ def _outline(source: str) -> Outline:
 
 def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[str]]:
     """The names that a step's file takes from other steps, itself or through them, by step; ALL if it imports a whole
-    module. `of`: only what is taken for this name of it."""
+    module. `of`: only those that this name of it uses."""
     outlines = {step: _outline(sources[step][1])} if step in sources else {}
     names: set[Name] = set()
     waiting: list[Name] = [(step, of)]

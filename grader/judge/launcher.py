@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from grader import STARTS
 from grader.base.language import gettext as _
 from grader.base.paths import ROOT
 from grader.judge import zygote_process
@@ -45,7 +46,7 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
-        self.instead: Spawned | None = None  # where the zygote turns out not to be forkable
+        self.instead: Spawned | None = None  # if the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
@@ -129,9 +130,8 @@ class Spawned:
         from grader.judge.messages import Channel
 
         ours, theirs = socket.socketpair()
-        start = (
-            "import sys; descriptor, root = sys.argv[1:]; sys.path.append(root)\n"
-            "import socket; from grader.judge import process; process.main(socket.socket(fileno=int(descriptor)), None)"
+        start = f"{STARTS}import socket; from grader.judge import process; " + (
+            "process.main(socket.socket(fileno=int(sys.argv[1])), None)"
         )
         debugging = os.environ.get("KIT_DEBUG")
         with self.starting, theirs:
@@ -139,10 +139,13 @@ class Spawned:
                 ours.close()
                 raise GraderError(_("The judge could not be started: {reason}").format(reason="stopped"))
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", start, str(theirs.fileno()), str(ROOT)], pass_fds=[theirs.fileno()],
-                env=os.environ | clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [sys.executable, "-P", "-c", start, str(ROOT), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=None if debugging else subprocess.DEVNULL,
-            )  # fmt: skip
+            )
             self.processes.append(process)
         return Channel(ours, process.pid)
 

@@ -42,14 +42,12 @@ class GradeRequest(msgspec.Struct):
 
 class StepGraded(msgspec.Struct, tag=True):
     """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
-    if that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed.
-    `left_out`: a sentence for each line at the top level that raised."""
+    if that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
 
     result: StepResult
     imported: list[str]
     reproduction: Reproduction | None = None
     undiagnosed: bool = False
-    left_out: list[str] = []
 
 
 class Asking(msgspec.Struct, tag=True):

@@ -50,8 +50,8 @@ def _not_run(
 
 
 def count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """A check that draws nothing asks what anyone can look up: it counts only where drawn inputs show that the
-    functions it calls work."""
+    """Takes the points of passing checks without random inputs (their answers can be looked up) unless all functions
+    that they call also pass with random inputs."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
     for result, verdict in zip(results, verdicts, strict=True):
         unproven = sorted(verdict.called - shown)
@@ -64,7 +64,7 @@ def count_hand_cases(results: list[CheckResult], verdicts: list[Verdict]) -> Non
 
 
 def refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """A function that uses an off-limits built-in in any check loses the points of all its checks."""
+    """Takes the points of all checks of a function that uses an off-limits built-in in one of them."""
     reasons = {verdict.failure.off_limits: verdict.message for verdict in verdicts if verdict.failure.off_limits}
     for result, verdict in zip(results, verdicts, strict=True):
         names = sorted(verdict.called & reasons.keys())
@@ -74,7 +74,7 @@ def refuse_off_limits(results: list[CheckResult], verdicts: list[Verdict]) -> No
 
 
 def need_every_device(results: list[CheckResult]) -> None:
-    """A check earns points only if it passes on every device it runs on."""
+    """Takes the points of checks that do not pass on every device they run on."""
     lost = {result.name for result in results if result.status != "pass"}
     for result in results:
         if result.name in lost:

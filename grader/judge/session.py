@@ -115,7 +115,8 @@ class Session:
 
 
 def _prepare(step: Solution, check: Check, answers: Answers, device: str) -> None:
-    """Draws the inputs of a check, has the reference answer, and learns the messages with it as the student."""
+    """Draws the inputs of a check, caches the reference's answers, and learns the check's messages with the reference
+    as student."""
     student = LocalBackend(step.responder())
     if device == "cpu":
         makes = stubs.classes(stubs.original(step.folder)).__contains__

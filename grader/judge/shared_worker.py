@@ -17,7 +17,7 @@ from grader.sandbox.process import Launcher, Worker
 
 # Strings and comments, but for strings that hold code: what is left of a file are its names.
 PROSE = re.compile(
-    r"(?i:\b(?:[fb]|rf|fr|br|rb)(?=[\"']))?"
+    r"(?i:\b(?:[fbt]|rf|fr|br|rb|rt|tr)(?=[\"']))?"
     r"(\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*",
     re.DOTALL,
 )
@@ -43,9 +43,9 @@ FAR_REACHING = re.compile(
 
 
 def is_ordinary(source: str) -> tuple[bool, set[str]]:
-    """Whether a file, read as text, does nothing that could outlast its own names, and the modules that it imports.
-    Rather too few are than too many."""
-    text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrR" else "", unicodedata.normalize("NFKC", source))
+    """Whether a file, read as text, has no effect beyond its own names, and the modules that it imports. In doubt it
+    isn't ordinary."""
+    text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrRtT" else "", unicodedata.normalize("NFKC", source))
     modules, names = set[str](), [text]
     for module, imported in IMPORTS.findall(text):
         if "(" in imported and not STEP.match(module):
@@ -53,8 +53,8 @@ def is_ordinary(source: str) -> tuple[bool, set[str]]:
         parts = [part.split()[0] for part in imported.split(",") if part.strip()]
         modules.update([module] if module else parts)
         names += [f".{part}" for part in parts] if module else []
-    known = all(module in ORDINARY or STEP.match(module) for module in modules)
-    return known and not any(map(FAR_REACHING.search, names)), modules
+    imports_are_ordinary = all(module in ORDINARY or STEP.match(module) for module in modules)
+    return imports_are_ordinary and not any(map(FAR_REACHING.search, names)), modules
 
 
 class SharedWorker:
@@ -66,14 +66,14 @@ class SharedWorker:
         self._waiting: tuple[tuple[object, ...], Worker] | None = None
 
     def belongs_to(self, run: int) -> None:
-        """What follows is for this run of a submission; 0: for one without any. Another one's worker is ended."""
+        """Sets the run of a submission that comes next (0: none), and ends a worker that waits for another one."""
         if run != self._run or not run:
             self.end()
             self._ordinary.clear()
         self._run = run
 
     def take(self, launcher: Launcher, load: Load, limits: Limits) -> Worker | None:
-        """The waiting worker, when it can take this step over as a new one would."""
+        """The waiting worker, if it can grade this step as a new one would; else None."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return None
@@ -86,7 +86,7 @@ class SharedWorker:
         return None
 
     def keep(self, worker: Worker, launcher: Launcher, load: Load, limits: Limits) -> bool:
-        """Keeps the worker of a step whose checks all passed, when another step may follow in it."""
+        """Keeps the worker of a step that passed, if another step may follow in it; returns True if so."""
         if not self._run or load.public or limits.accelerator or worker.process.printed():
             return False
         if not self._leaves_nothing(load) or not worker.can_go_on(limits):

@@ -1,4 +1,4 @@
-"""Decides what is shown of failing checks: a smaller case than the check's own, and hardly anything if a reference was
+"""Restricts the messages of failing checks: a smaller case than the check's own, and hardly anything if a reference was
 in the process.
 
 In a process with a reference, any word or number of the learner's code could tell what that reference holds. So nothing
@@ -25,7 +25,7 @@ NO_PYTHON = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")
 
 
 def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: str) -> None:
-    """Once for all checks, as watch mode does."""
+    """Replaces the messages of all checks by one about the syntax error in the file, as watch mode does."""
     if len(source) > MAX_STUB or any(result.status != "fail" for result in results):
         return
     if sentence := invalid(source, file):
@@ -36,7 +36,7 @@ def say_where_it_does_not_parse(results: list[CheckResult], file: str, source: s
 
 
 def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
-    """Takes every value out of the messages of checks that were not passed."""
+    """Removes every value from the messages of checks that did not pass."""
     for result, verdict in zip(results, verdicts, strict=True):
         if verdict.status == "pass":
             continue
@@ -49,6 +49,7 @@ def silence(results: list[CheckResult], verdicts: list[Verdict]) -> None:
 
 
 def _untold(verdict: Verdict) -> str:
+    """A failing check's message without anything that the learner's code chose."""
     if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
@@ -66,8 +67,8 @@ def _untold(verdict: Verdict) -> str:
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
     """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
 
-    None if a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
-    be made), and if no smaller case fails in the same way.
+    None if a screen shows the check's own inputs, if there was no answer (the code raised, or a module could not be
+    made), and if no smaller case fails in the same way.
     """
     names: set[str] = set()
     for index, verdict in enumerate(verdicts):
@@ -90,7 +91,8 @@ def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator
 
 
 def tell_of_loops(results: list[CheckResult], source: str) -> None:
-    """Once for each function: a loop that returns in its first round, or that nothing ends, explains what fails."""
+    """Adds to the first failing check of each function a sentence about a loop in it that returns in its first round,
+    or never ends."""
     said = {""}
     for result in results:
         if result.status in ("fail", "timeout") and result.about not in said and not result.misconception:

@@ -97,23 +97,24 @@ class StepRun:
             name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
             score=score, max_score=self._step.points, seconds=0.0,
             checks=self._results, output="".join(self._output), odd=self._odd,
+            left_out=list(self._left_out),
         )  # fmt: skip
         program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed, list(self._left_out))
+        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
 
     def _reproduction(self) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
-        told = leading(self._results)
-        if told is None or told.unwritten:
+        failing = leading(self._results)
+        if failing is None or failing.unwritten:
             return None
-        place = next(place for place, result in enumerate(self._results) if result is told)
+        place = next(place for place, result in enumerate(self._results) if result is failing)
         verdict = self._smaller.get(place, self._verdicts[place])
         about = verdict.last
         if about is None:
             return None
         names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, told.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
+            self._step.name, failing.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
         )
 
     def _run_on(self, device: str, devices: int) -> None:
@@ -168,8 +169,8 @@ class StepRun:
             student.close()
 
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind the failing checks where torch's own parts take the place of those that the file
-        imports: their random numbers are those of the catalogue. Nothing if other checks fail then."""
+        """The misconceptions behind the failing checks when torch's own modules replace the steps that the file
+        imports: their random numbers are those of the catalogue. Empty if other checks fail then."""
         sources = with_stock(self._load.sources, run.student.imported)
         if sources is None:
             return {}
@@ -183,8 +184,8 @@ class StepRun:
 
 @dataclass
 class DeviceRun:
-    """The checks of a step on one device: their verdicts, the misconceptions behind those that fail, and, where values
-    may be shown, a smaller case of what is too large to show."""
+    """The checks of a step on one device: their verdicts, the misconceptions behind those that fail, and, if values may
+    be shown, a smaller case for inputs too large to show."""
 
     step: Solution
     student: WorkerBackend
@@ -204,7 +205,7 @@ class DeviceRun:
         return self._results(devices)
 
     def quick_results(self, devices: int) -> list[CheckResult] | None:
-        """The same in few messages, where every check passes in this way."""
+        """The results of every check, asked in few messages; None unless all pass in this way."""
         scripts = self.answers.scripts.setdefault(self.device, {})
         classes = stubs.classes(stubs.original(self.step.folder))
         for check in self.step.checks:
@@ -232,15 +233,15 @@ class DeviceRun:
     def diagnose(
         self, results: list[CheckResult], otherwise: Callable[[], dict[str, list[Misconception]]] = dict
     ) -> None:
-        """Adds to the results which misconceptions are behind those that fail, and smaller cases. What is found in
-        another way is asked `otherwise`, where a failing check is left without a name."""
+        """Adds to the results which misconceptions are behind those that fail, and smaller cases. If a failing check is
+        left without a diagnosis, `otherwise` is called for more."""
         by_name = {result.name: result for result in results}
         found = self._diagnoses()
         if any(result.status == "fail" and not result.unwritten and result.name not in found for result in results):
             found |= otherwise()
         found |= self._probed(found)
         for name, matching in found.items():
-            by_name[name].misconception = name_of(matching)
+            by_name[name].misconception, by_name[name].words = name_of(matching), dict(matching[0].words)
             by_name[name].hint = nudge_of(matching)
             if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
                 by_name[name].about = replaced.pop()
@@ -253,7 +254,7 @@ class DeviceRun:
             self.smaller[place] = small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
-        """What the answers themselves tell, of the failing checks that have no name."""
+        """The probes' diagnoses, from the answers alone, of failing checks without one."""
         failing = [
             probes.Failing(_refused(verdict), check.function, verdict)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
@@ -265,7 +266,7 @@ class DeviceRun:
         return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, where the same checks fail as in another run."""
+        """The misconceptions behind each failing check, if the same checks fail as in the other run; else empty."""
         self.verdicts = [self._verdict(check, self.answers.seed) for check in self.step.checks]
         alike = [verdict.status for verdict in self.verdicts] == [verdict.status for verdict in other.verdicts]
         return self._diagnoses() if alike else {}
@@ -280,6 +281,7 @@ class DeviceRun:
             self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
 
     def _small(self, case: Case) -> Verdict:
+        """The verdict on a small case."""
         self.student.allow(None)
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 
@@ -292,7 +294,7 @@ class DeviceRun:
         )  # fmt: skip
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, where one gives exactly the student's answers."""
+        """The misconceptions behind each failing check: those that give exactly the student's answers."""
         questions = [
             self._question(check, verdict, self.answers.seed)
             for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
@@ -313,7 +315,7 @@ class DeviceRun:
         return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
 
     def _is_unwritten(self, verdict: Verdict) -> bool:
-        """Whether a check fails only since what it calls is not written yet, or is not in the file at all."""
+        """True if a check fails only because what it calls is not written yet, or is missing from the file."""
         if verdict.status == "todo":
             return True
         raised = _raised(verdict)
@@ -351,7 +353,7 @@ def _raised(verdict: Verdict) -> Raised | None:
 
 
 def _waits_for(verdict: Verdict, step: str) -> str:
-    """The other step of the submission that is not written where a check met that."""
+    """The other, unwritten step of the submission that a check ran into; empty if there is none."""
     raised = _raised(verdict)
     other = Path(raised.file).stem if raised and verdict.status == "todo" else ""
     return other if other != step and STEP_NAME.fullmatch(other) else ""

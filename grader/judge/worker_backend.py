@@ -20,7 +20,7 @@ from grader.checks.trial import ours_failed
 from grader.judge.shared_worker import SharedWorker
 from grader.sandbox.process import Launcher, NoAnswer, Worker
 
-# How a process ends that has written where it should not: at once, or when its memory is next looked after.
+# The signals that end a process with corrupted memory: at once, or at the next allocation.
 BY_WRONG_POINTERS = (signal.SIGSEGV, signal.SIGABRT, getattr(signal, "SIGBUS", signal.SIGSEGV))
 QUICK_SECONDS = 2.0
 MAX_WORKERS = 4  # per step: a file that keeps killing its process is given up
@@ -115,7 +115,7 @@ class WorkerBackend:
         self._lost.clear()
 
     def hand_on(self) -> None:
-        """Leaves the worker to the next step of the submission, where it can take that: every check has passed."""
+        """Leaves the worker to the next step of the submission, if it can take that: every check has passed."""
         clean = self._worker is not None and self._started == 1 and not self._lost and not self.odd
         if clean and self._worker and self._shared.keep(self._worker, self._launcher, self._load, self._limits):
             self._worker = None
@@ -150,7 +150,7 @@ class WorkerBackend:
         return worker
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Notes everything in an outcome besides its value."""
+        """Notes everything in an outcome other than its value."""
         self.imported.update(outcome.imported)
         self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():
@@ -160,11 +160,13 @@ class WorkerBackend:
         return outcome
 
     def _seconds_left(self) -> float:
-        """For a call; for several at once no more. A quick answer that doesn't come soon is asked for again."""
+        """The seconds left for a call, or for several sent at once. Quick answers have little time: a late one is asked
+        for again."""
         left = min(self._call_seconds, self._limits.step_seconds - self._seconds)
         return min(left, QUICK_SECONDS) if self._load.quick else left
 
     def _exchange(self, worker: Worker, frame: bytes, name: str) -> Outcome:
+        """Sends a call to the worker and decodes its answer. Raises CheckFailed if none comes."""
         seconds = self._seconds_left()
         start = time.monotonic()
         try:
@@ -204,6 +206,7 @@ class WorkerBackend:
 
     @staticmethod
     def _nonsense(name: str, what: Exception) -> CheckFailed:
+        """The failure of a call that got something other than an answer."""
         return CheckFailed(
             _("{name}: the process sent something that is not an answer ({what}).").format(
                 name=name, what=str(what) or type(what).__name__
@@ -219,6 +222,7 @@ class WorkerBackend:
 
 
 def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) -> CheckFailed:
+    """The failure of a call without an answer: too late, out of disk, or its process has ended."""
     place = ""
     if ending.place:
         file, line, function = ending.place

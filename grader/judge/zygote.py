@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from grader import holds_a_kit, put_on_path
 from grader.base.limits import Limits
 from grader.judge import fork_memory, process
 from grader.sandbox import cpus, kernel, namespaces, preload
@@ -105,7 +106,7 @@ class Zygote:
 
         def run() -> None:
             ours.detach()
-            sys.path.append(self.root)
+            put_on_path()
             process.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.cpu_claims)
 
         pid = self._fork(run, client, keep={descriptors[0], theirs.fileno(), self.cpu_claims})
@@ -278,6 +279,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def _refuses(layer: str) -> bool:
+    """True if this process is refused what a layer must refuse."""
     try:
         if layer == "landlock":
             os.listdir("/")
@@ -288,22 +290,22 @@ def _refuses(layer: str) -> bool:
     return False
 
 
-def main(control: int, root: str, cpu_claims: int) -> None:
+def main(control: int, root: str, cpu_claims: int, *, once: bool = False) -> None:
     """Loads torch, proves that forking is sound, then serves on the socket `control`. Judges claim their CPU in the
     file `cpu_claims`."""
-    # Detached from the terminal: an interrupt is for the owner, whose exit ends everything here.
+    # Detached from the terminal: an interrupt is for the owner, and its exit ends everything here.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     gc.disable()  # collecting the garbage of loading takes a third of a second, and freeing it this late leaves holes
     kernel.hide()
-    preload.load_torch()
+    preload.load_torch(once=once)
     preload.warm_up()
     from grader.sandbox import conceal, worker  # before its path is removed; it needs torch
 
     worker.rehearse()
     conceal.own_builtins()
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(root)]
+    sys.path[:] = [entry for entry in sys.path if not holds_a_kit(entry)]
     if kernel.can_filter():
         kernel.allowed_calls()
     if problems := _unsound():

@@ -27,7 +27,7 @@ from grader.report import console as screen
 from grader.report.terminal import visible
 
 MOST_ROWS = 10  # of a table in the terminal
-LINE_SECONDS = float(os.environ.get("KIT_PROGRESS", 10.0))  # between two lines where there is no terminal
+LINE_SECONDS = float(os.environ.get("KIT_PROGRESS", 10.0))  # seconds between two lines of progress without a terminal
 
 
 def text_of(asked: str | None) -> str | None:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _log_switched(folder: Path, is_on: bool) -> str:
-    """Starts or removes the list of labs; what to say about it. Raises Stop."""
+    """Starts or removes the list of labs that were run, and returns the sentence that says so. Raises Stop."""
     file = folder / lab_log.FILE
     try:
         if not is_on:
@@ -138,8 +138,8 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
 
 
 def gathered(needs: tuple[parts.Need, ...], args: argparse.Namespace) -> dict[str, parts.StepCode]:
-    """The needed parts; written steps are graded first. Says before it imports any of them where they run. Raises
-    Stop."""
+    """The needed parts; written steps are graded first. Before importing any of them it prints that they run outside
+    the sandbox. Raises Stop."""
     folder = args.submission
     screen.console().print(warning(), style="dim")
     grade = parts.graded(folder)
@@ -176,15 +176,18 @@ def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
 
 
 def _listed(every: list[labs.Lab], out: Path) -> Grid:
-    """Each lab, the steps that it needs, its time, and whether it was run here."""
+    """A table of all labs: name, needed steps, duration, and a mark if it was run here."""
     table = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in (_("lab"), "", _("after step"), _("time"), ""):
         table.add_column(title)
     for lab in every:
         table.add_row(
-            Text(lab.name, "bold"), lab.lesson.title, ", ".join(map(str, lab.steps)),
-            Text(f"{lab.module.SECONDS:.0f} s", "dim"), _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
-        )  # fmt: skip
+            Text(lab.name, "bold"),
+            lab.lesson.title,
+            ", ".join(map(str, lab.steps)),
+            Text(f"{lab.module.SECONDS:.0f} s", "dim"),
+            _("✓ done") if (out / f"{lab.name}.json").is_file() else "",
+        )
     return table
 
 

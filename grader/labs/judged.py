@@ -17,8 +17,8 @@ POINT = re.compile(r"^(?=- )", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Judged:
-    """The number of the answer that the figures bear out, 0 if they don't tell; the figures in a sentence; and by
-    name, which results they show."""
+    """The number of the answer that the figures support, 0 if undecided; the figures in a sentence; and by name, the
+    results that they show."""
 
     answer: int = 0
     because: str = ""

@@ -67,7 +67,7 @@ class Results:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def add(self, **figures: Any) -> None:
-        """One row."""
+        """Adds a row of figures."""
         self.rows.append(figures)
 
     def where(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -111,11 +111,12 @@ class Bench:
         return self.parts[step]
 
     def is_over(self, step: int, least: int) -> bool:
-        """Whether its time is over; the least number of steps it has however slow the machine."""
+        """True if its time is over, except before `least` steps, which every machine gets however slow it is."""
         return step >= least and self.left <= 0
 
     def done(self, step: int, most: int, least: int) -> float:
-        """The share of a training that is done: of its steps, or of its time once the least of them were taken."""
+        """The fraction of a training that is done, 0 to 1: of its `most` steps, or of its time once `least` steps were
+        taken."""
         return max(step / most, min(self.elapsed / self.seconds, step / least))
 
     def tell(self, what: str, done: float | None = None) -> None:
@@ -226,7 +227,7 @@ class LabRun:
 
     @property
     def judged(self) -> Judged:
-        """What the figures so far bear out: nothing if there are none."""
+        """The conclusions from the figures so far; an empty one without figures."""
         results = self.bench.results
         return self.lab.module.judged(results) if results.rows else Judged()
 
@@ -236,7 +237,7 @@ class LabRun:
         return f"make lab NAME={self.lab.name} SECONDS={self.lab.module.SECONDS * LONGER:.0f}"
 
     def answered(self) -> list[str]:
-        """Whether the prediction was right, and why."""
+        """Sentences that say if the prediction was right, and why."""
         judged = self.judged
         if not judged.answer:
             sentence = _("This run does not tell which answer is right. Long enough: {command}")
@@ -258,11 +259,14 @@ class LabRun:
 
 
 def run(
-    lab: Lab, bench: Bench, prediction: str = "", guard: contextlib.AbstractContextManager[None] | None = None,
+    lab: Lab,
+    bench: Bench,
+    prediction: str = "",
+    guard: contextlib.AbstractContextManager[None] | None = None,
     watch: Callable[[LabRun], None] | None = None,
-) -> LabRun:  # fmt: skip
-    """Measures; what was measured until Ctrl-C is kept. `guard` words an error of the learner's code. `watch` gets the
-    run now and then, with what is measured so far."""
+) -> LabRun:
+    """Runs a lab's measurements; those made before Ctrl-C are kept. `guard` words an error of the learner's code.
+    `watch` gets the run now and then, with what is measured so far."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)
     if watch is not None:
         bench.watched_by = lambda: watch(outcome)

@@ -25,19 +25,19 @@ def write(outcome: LabRun, folder: Path) -> Path:
     """Writes the page, and the figures as JSON next to it; returns the page's path."""
     judgement = outcome.judged
     page = _written(html(outcome), outcome, folder)
-    kept = {
+    record = {
         "lab": outcome.lab.name, "language": language.current(), "prediction": outcome.prediction,
         "stopped": outcome.stopped,
         "answer": judgement.answer, "answered": outcome.answered() if outcome.lesson.answers else [],
         "seed": outcome.bench.seed, "device": outcome.bench.device, "seconds": round(outcome.bench.elapsed, 1),
         "whose": {step: part.whose for step, part in outcome.bench.parts.items()}, "rows": outcome.bench.results.rows,
     }  # fmt: skip
-    files.write(page.with_suffix(".json"), json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+    files.write(page.with_suffix(".json"), json.dumps(record, ensure_ascii=False, indent=1) + "\n")
     return page
 
 
 def write_so_far(outcome: LabRun, folder: Path) -> None:
-    """The page with what is measured so far, which loads itself again; nothing if it can't be drawn yet."""
+    """Writes the page with what is measured so far, which reloads itself; nothing if it can't be drawn yet."""
     with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
         _written(html(outcome, refresh=REFRESH), outcome, folder)
 
@@ -81,8 +81,7 @@ def _values(outcome: LabRun) -> dict[str, Any]:
 
 
 def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any]:
-    """The values for the templates: texts of lessons are Markdown, and each picture is drawn twice, for wide and for
-    narrow screens."""
+    """The values for a page's templates, with each picture drawn twice: for wide and for narrow screens."""
     for name in ("about", "question", "to_see"):
         given[name] = formatted(given[name])
     wide = pictures()

@@ -55,7 +55,7 @@ class Need:
 
 @dataclass(frozen=True)
 class StepCode:
-    """The names of one step, and if they are the learner's, the reference's or the lab's."""
+    """The code of one step by name, and its origin: the learner, the reference or the lab."""
 
     step: str
     whose: Whose
@@ -78,9 +78,12 @@ class StepCode:
 
 
 def gather(
-    needs: tuple[Need, ...], folder: Path, model: Literal["mine", "kit"] | None,
-    grade: Callable[[list[str]], Statuses], device: str = "cpu",
-) -> dict[str, StepCode]:  # fmt: skip
+    needs: tuple[Need, ...],
+    folder: Path,
+    model: Literal["mine", "kit"] | None,
+    grade: Callable[[list[str]], Statuses],
+    device: str = "cpu",
+) -> dict[str, StepCode]:
     """The parts of the steps needed on this device, by step. `grade` returns which of the learner's steps pass; `model`
     overrides the choice.
 
@@ -102,14 +105,18 @@ def _require_passes(folder: Path, statuses: Statuses) -> None:
             continue
         file, command = shown(folder, step), grade_command(step)
         if score is None:
-            raise Stop(_("{file} could not be graded, so nothing is measured. Type: {command}").format(
-                file=file, command=command
-            ))  # fmt: skip
+            raise Stop(
+                _("{file} could not be graded, so nothing is measured. Type: {command}").format(
+                    file=file, command=command
+                )
+            )
         sentence = _("{file} does not pass yet ({score:g} of {most:g} points), so nothing is measured. Type: {command}")
         raise Stop(sentence.format(file=file, score=score, most=most, command=command))
 
 
 def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
+    """The code that a lab uses for a step: the learner's, else the reference's, else the lab's own; None without
+    any."""
     if need.package == "triton":
         os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
@@ -129,6 +136,7 @@ def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
 
 
 def _named(module: types.ModuleType, need: Need, file: str) -> dict[str, Any]:
+    """The objects of a module that a lab needs, by name. Raises Stop if one is missing."""
     missing = [name for name in need.names if not hasattr(module, name)]
     if missing:
         sentence = _("{file} must define `{name}`, and it does not. Type: {command}")
@@ -168,6 +176,7 @@ def blamed_on(folder: Path) -> Iterator[None]:
 
 
 def _worded(error: Exception, folder: Path) -> str | None:
+    """An error of the learner's code as one line with its place; None if it is not theirs."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_inside(frame.filename, folder)]
     if isinstance(error, SyntaxError) and error.filename and _is_inside(error.filename, folder):
         file, line, function = error.filename, error.lineno or 0, "<module>"

@@ -49,11 +49,11 @@ class PlotFigure:
         self.svg = ""
 
     def legend(self) -> None:
-        """The names of the curves, above them, so that it hides none."""
+        """Adds the names of the curves, above them, so that it hides none."""
         self.figure.legend(loc="outside upper left", ncols=1 if _is_narrow.get() else 2, frameon=False)
 
     def colour_bar(self, axes: Any, label: str, largest: float = 1.0) -> None:
-        """The scale of `shade`."""
+        """Adds the colour scale of a `shade`, up to the `largest` weight."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, Normalize, to_rgba
 
@@ -80,7 +80,7 @@ def every(count: int, fit: int) -> int:
 
 @contextmanager
 def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[PlotFigure]:
-    """Axes to draw on; the drawing's `svg` is set when the block ends."""
+    """A figure to draw on inside the block; its `svg` is set when the block ends."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -110,7 +110,7 @@ def line(number: int) -> dict[str, str]:
 
 
 def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
-    """A heat map in the colours that weights have everywhere: the page for 0, blue for the largest.
+    """Draws a heat map in the colours that weights have everywhere: the page's for 0, blue for the largest.
 
     Drawn as boxes and not as an image. Equal neighbours in a row are merged.
     """

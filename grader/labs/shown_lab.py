@@ -30,7 +30,7 @@ COLOURS = {
 
 
 class ShownLab:
-    """A lab that was run: shown as HTML where possible, else as text."""
+    """A lab that was run: shown as HTML if possible, else as text."""
 
     def __init__(self, outcome: labs.LabRun, spoken: str) -> None:
         self.outcome = outcome
@@ -86,8 +86,11 @@ def lab(
     with language.use(spoken):
         chosen = {one.name: one for one in labs.labs()}.get(name)
         if chosen is None:
-            raise Refusal(_("There is no lab {name}. There are: {known}.").format(name=name, known=", ".join(
-                one.name for one in labs.labs())))  # fmt: skip
+            raise Refusal(
+                _("There is no lab {name}. There are: {known}.").format(
+                    name=name, known=", ".join(one.name for one in labs.labs())
+                )
+            )
         answers = _answers(Path(folder) if folder is not None else _near())
         try:
             command.require_matplotlib()
@@ -114,16 +117,16 @@ def _answers(folder: Path) -> Path:
         read = submissions.read(folder)
     except submissions.NoSubmission:
         raise Refusal(_("There is no folder {folder}.").format(folder=folder)) from None
-    made = Path(_scratch().name) / NAMED
-    made.mkdir(exist_ok=True)
-    for old in made.glob("*.py"):
+    copies = Path(_scratch().name) / NAMED
+    copies.mkdir(exist_ok=True)
+    for old in copies.glob("*.py"):
         old.unlink()
     for step, (_file, source) in read.sources.items():
-        (made / f"{step}.py").write_text(source, encoding="utf-8")
-    return made
+        (copies / f"{step}.py").write_text(source, encoding="utf-8")
+    return copies
 
 
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that goes when the kernel ends."""
+    """A temporary folder, removed when the kernel ends."""
     return tempfile.TemporaryDirectory(prefix="lab-")

@@ -109,17 +109,20 @@ class BackgroundGrader:
         self._send(CheckAsked(asking.step, asking.title, asking.failed))
 
     def _answer(self, event: Dropped | StepDone) -> None:
-        """Sends what became of a step; what was asked to be cancelled is that step, and not the next."""
+        """Sends the event for a finished step, and forgets a cancellation, which was for that step and not for the
+        next."""
         self._drop.clear()
         self._send(event)
 
     def _prepare_one(self) -> None:
+        """Prepares the first of the steps that may be graded next."""
         with contextlib.suppress(IndexError, grader.NotIsolated, GraderError):
             ahead = self._ahead.pop(0)
             self._prepared.add(ahead)
             self._grader.prepare(ahead[0], device=self._device, seed=ahead[1])
 
     def _work(self) -> None:
+        """The thread: grades the steps of the queue, and prepares others while it is empty."""
         while not self._closed:
             try:
                 read, name, seed = self._jobs.get(timeout=IDLE if self._ahead else None)

@@ -1,9 +1,9 @@
 """Grading inside a notebook: `check("step04_causal_mask")` grades the cells as they are now, like `make grade`.
 
-The answer to a step is the last run cell that starts with the step's name in a comment, as released cells do; where
-there is none, or only a stub, the last run cell that defines what the step asks for. Steps that were not run in this
-kernel are read from the notebooks and step files in the working folder. The kernel sends text to a warm grader in
-separate processes, so that the verdict does not depend on the kernel's state.
+The answer to a step is the last run cell that starts with the step's name in a comment, as released cells do; if there
+is none, or only a stub, the last run cell that defines what the step asks for. Steps that were not run in this kernel
+are read from the notebooks and step files in the working folder. The kernel sends text to a warm grader in separate
+processes, so that the verdict does not depend on the kernel's state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "notebook"
 
 
 class CheckedSteps:
-    """The result of a check: shown as HTML where possible, else as text."""
+    """The result of a check: shown as HTML if possible, else as text."""
 
     def __init__(self, report: Report, spoken: str) -> None:
         self.report = report
@@ -44,7 +44,8 @@ class CheckedSteps:
         from grader.report import terminal as reports  # rich
 
         with language.use(self._spoken):
-            return "\n\n".join(reports.as_text(step) for step in self.report.steps)
+            notes = [*map(reports.plain, self.report.notes)]
+            return "\n\n".join([*(reports.as_text(step) for step in self.report.steps), *notes])
 
     def _repr_html_(self) -> str:
         from grader.course import lessons
@@ -55,9 +56,12 @@ class CheckedSteps:
 
 
 def check(
-    *steps: str | int, track: str | Sequence[str] = (), seed: int | None = None, device: str = "all",
+    *steps: str | int,
+    track: str | Sequence[str] = (),
+    seed: int | None = None,
+    device: str = "all",
     lang: str | None = None,
-) -> CheckedSteps:  # fmt: skip
+) -> CheckedSteps:
     """Grades the steps: `check(4)`, `check("step04_causal_mask")`, `check("1-6,13")`, `check(track="positions")`; by
     default the core and every elective that was started. Raises Refusal.
 
@@ -74,7 +78,7 @@ def check(
 
 def points(step: str | int, worth: float | None = None) -> float:
     """The points of a step, for nbgrader: from the last check if the answer is still the same, else from a new one.
-    `worth` is what the step counts in an assignment, where that differs from its own points."""
+    `worth` is what the step counts in an assignment, if that differs from its own points."""
     with language.use(language.choose()):
         result = _warm_grader().known(_step_name(str(step))).steps[0]
         if result.without_score:

@@ -21,7 +21,7 @@ def step_in(folder: Path) -> str | None:
 
 
 def step(grader: Grader, folder: Path) -> str | None:
-    """The same, with a grader that is there."""
+    """The current step, as `step_in` finds it, with an existing grader."""
     submission, so_far = progress.in_folder(folder)
     return graded(grader, folder, submission, so_far, before_next(so_far)).next_step()
 

@@ -1,4 +1,4 @@
-"""Finds what works on this machine, what does not, and the command that fixes it."""
+"""Examines this machine: what works, what does not, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Examined:
     fix: str = ""
 
 
-# Files that name students, and where the kit's own of such names are.
+# Files that name students, and the kit's own files with such names.
 OF_A_CLASS = re.compile(
     r"(^|/)(assignments\.toml|(overrides|handed_in|remarks)\.csv|gradebook\.db|timestamp\.txt|submission_metadata\.yml"
     r"|step\d\d_\w+(-\d+)?\.py|[^/]+\.ipynb)$|_assignsubmission_"
@@ -137,7 +137,7 @@ def published(root: Path) -> Iterator[Examined]:
 
 
 def works(findings: list[Examined]) -> bool:
-    """Whether `make grade` works."""
+    """True if no finding is `broken`: then `make grade` works."""
     return all(finding.state != "broken" for finding in findings)
 
 
@@ -165,7 +165,7 @@ def table(findings: list[Examined]) -> RenderableType:
 
 
 def python() -> Examined:
-    """The interpreter."""
+    """Examines the version of Python."""
     says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.version_info < OLDEST:
         newest = _("{found}; 3.11 or newer is needed", found=says)
@@ -174,7 +174,7 @@ def python() -> Examined:
 
 
 def packages(lock: Path) -> Examined:
-    """The installed packages, compared with the pins."""
+    """Examines the installed packages, compared with the pins."""
     what = _("packages")
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
@@ -193,7 +193,7 @@ def packages(lock: Path) -> Examined:
 
 
 def exercises(folder: Path) -> Examined:
-    """The learner's files."""
+    """Examines the learner's files: whether there are stubs or work to grade."""
     what = _("exercises")
     if not folder.is_dir():
         return Examined(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
@@ -208,7 +208,7 @@ def exercises(folder: Path) -> Examined:
 
 
 def temporary_folder() -> Examined:
-    """The folder for the workers' folders."""
+    """Examines the temporary folder, in which workers get theirs."""
     what = _("temporary folder")
     try:
         place = tempfile.gettempdir()
@@ -226,17 +226,17 @@ def temporary_folder() -> Examined:
 def ask_torch() -> TorchFacts | str:
     """Facts that torch reports about itself, from another process; else the reason why it can't."""
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-I", "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS, cwd="/"
         )
-        return msgspec.json.decode(asked.stdout.strip().splitlines()[-1], type=TorchFacts)
+        return msgspec.json.decode(done.stdout.strip().splitlines()[-1], type=TorchFacts)
     except subprocess.TimeoutExpired:
         return _("importing it takes more than {seconds} s", seconds=f"{TORCH_SECONDS:.0f}")
     except (OSError, msgspec.DecodeError) as error:
         return str(error)
     except IndexError:
-        ended = _("importing it ends its process (status {status})", status=asked.returncode)
-        return (asked.stderr.strip().splitlines() or [ended])[-1]
+        ended = _("importing it ends its process (status {status})", status=done.returncode)
+        return (done.stderr.strip().splitlines() or [ended])[-1]
 
 
 def devices(facts: TorchFacts) -> Examined:
@@ -253,7 +253,7 @@ def devices(facts: TorchFacts) -> Examined:
 
 
 def kernels() -> Examined:
-    """Whether Triton is there, which one step needs, and its interpreter works: it runs a kernel of two lines."""
+    """Examines Triton, which one step needs, by running a kernel of two lines in its interpreter."""
     if importlib.util.find_spec("triton") is None:
         return Examined("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
     environment = os.environ | {"TRITON_INTERPRET": "1"}
@@ -261,15 +261,15 @@ def kernels() -> Examined:
         file = Path(folder) / "ask.py"
         file.write_text(ASK_TRITON, encoding="utf-8")
         try:
-            asked = subprocess.run(
+            done = subprocess.run(
                 [sys.executable, "-I", str(file)], capture_output=True, text=True, timeout=TORCH_SECONDS,
                 cwd=folder, env=environment,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return Examined("triton", "limited", _("its interpreter fails ({reason})", reason=error))
-    version = asked.stdout.strip()
-    if asked.returncode or not version:
-        reason = (asked.stderr.strip().splitlines() or ["?"])[-1]
+    version = done.stdout.strip()
+    if done.returncode or not version:
+        reason = (done.stderr.strip().splitlines() or ["?"])[-1]
         says = _("its interpreter fails ({reason})", reason=reason)
         return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements/triton.lock")
     return Examined("triton", "works", _("{version}, its interpreter runs kernels", version=version))
@@ -298,7 +298,7 @@ def trial_run() -> Iterator[Examined]:
 
 
 def isolation(report: Report) -> Examined:
-    """The layers between a learner's code and the machine."""
+    """Examines the isolation layers that were in force in a report."""
     says = ", ".join(report.isolation)
     missing = [layer for layer in ISOLATION if layer not in report.isolation]
     if not missing:
@@ -310,7 +310,7 @@ def isolation(report: Report) -> Examined:
 
 
 def spoken() -> Examined:
-    """The language of the kit's messages on this machine."""
+    """Examines the language of the kit's messages on this machine."""
     what = _("language")
     try:
         chosen = language.choose()
@@ -323,7 +323,7 @@ def spoken() -> Examined:
 
 
 def screen() -> Examined:
-    """The abilities of the terminal."""
+    """Examines the abilities of the terminal."""
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":

@@ -29,7 +29,7 @@ WINDOWS_PAUSE = 0.05  # seconds between two polls of the keyboard
 def listening(hear: Callable[[str], None]) -> Iterator[bool]:
     """Calls `hear` from another thread with each key until the block ends; yields whether keys can be read at all.
 
-    They can't where standard input is not a terminal, or belongs to another job of the shell. Call it from the main
+    They can't if standard input is not a terminal, or belongs to another job of the shell. Call it from the main
     thread, where signals are handled.
     """
     if not sys.stdin or not sys.stdin.isatty():

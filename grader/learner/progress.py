@@ -1,8 +1,8 @@
 """The learner's progress: one answer to "where am I", from the files on disk and the last verdicts on them.
 
 The page, watch mode, `make tracks`, `make grade`, hints and Explore all ask here. A track is started as soon as one of
-its steps has a file, a step is written once its file is no untouched stub, and it passes if the last verdict says so; a
-file that is no valid Python has no verdict and does not pass.
+its steps has a file, a step is written once its file is not an untouched stub, and it passes if the last verdict says
+so; a file that is not valid Python has no verdict and does not pass.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def of(
             for track in _tracks(root)
         ],
         list(names) or choice.started(submission.sources, submission.problems, root),
-    )  # fmt: skip
+    )
 
 
 def in_folder(folder: Path) -> tuple[Submission, Progress]:
@@ -149,8 +149,8 @@ def in_folder(folder: Path) -> tuple[Submission, Progress]:
 
 def with_results(before: Progress, submission: Submission, results: Iterable[StepResult]) -> Progress:
     """The progress after these steps were graded."""
-    known = {name: step.result for name, step in before.steps.items() if step.result is not None}
-    return of(submission, known | {result.name: result for result in results}, before.names)
+    earlier = {name: step.result for name, step in before.steps.items() if step.result is not None}
+    return of(submission, earlier | {result.name: result for result in results}, before.names)
 
 
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:

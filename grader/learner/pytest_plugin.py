@@ -30,7 +30,7 @@ SHARED_SEED = "attention_seed"  # what pytest-xdist passes to its workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options for the submission and the run."""
+    """Adds the options for the submission and the run."""
     group = parser.getgroup("attention", "attention from scratch: the checks of the steps")
     group.addoption("--submission", metavar="DIR", help="the folder of step files to check (default: exercises)")
     group.addoption("--seed", type=_seed, metavar="N", help="repeat a run with the same draws")
@@ -63,9 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     begun = config.stash[GRADING].begun()
     named = [path for path in map(partial(_path, config), config.args) if SOLUTIONS in path.parents]
     left_out = [
-        item for item in checks
+        item
+        for item in checks
         if item.step not in begun and not any(item.path.resolve().is_relative_to(path) for path in named)
-    ]  # fmt: skip
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
@@ -90,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The points, and how to repeat the run, below pytest's own summary."""
+    """Prints the points, and how to repeat the run, below pytest's own summary."""
     reports = [report for group in terminalreporter.stats.values() for report in group]
     graded = {
         report.nodeid: dict(report.user_properties)
@@ -102,9 +103,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     grading, properties = config.stash[GRADING], list(graded.values())
     with language.use(grading.language):
         line = _("{score} of {total} points · seed {seed} · isolation: {layers}").format(
-            score=_sum(properties, "points"), total=_sum(properties, "max_points"), seed=grading.seed,
+            score=_sum(properties, "points"),
+            total=_sum(properties, "max_points"),
+            seed=grading.seed,
             layers=properties[0]["isolation"],
-        )  # fmt: skip
+        )
         terminalreporter.section(_("Attention from scratch"))
     terminalreporter.line(line)
 
@@ -117,8 +120,8 @@ class Grading:
     """The state that the items of one run share: the submission, the seed, and a grader that is started lazily."""
 
     def __init__(self, config: pytest.Config) -> None:
-        asked = config.getoption("submission", None)
-        self.folder = config.invocation_params.dir / asked if asked else EXERCISES
+        submission = config.getoption("submission", None)
+        self.folder = config.invocation_params.dir / submission if submission else EXERCISES
         self.device: str = config.getoption("device", "all")
         given: int | None = config.getoption("seed", None)
         own = new_seed() if given is None else given
@@ -132,9 +135,9 @@ class Grading:
             ) from None
         if not language.DEVICE.fullmatch(self.device):
             raise pytest.UsageError(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
-        if asked and not self.folder.is_dir():
+        if submission and not self.folder.is_dir():
             with language.use(self.language):
-                raise pytest.UsageError(_no_folder(asked))
+                raise pytest.UsageError(_no_folder(submission))
         self._grader = LazyGrader(1)
         self.close = self._grader.close
         self._submission: Submission | None = None

@@ -30,7 +30,7 @@ def terminal(progress: Progress) -> RenderableType:
     shown += [Text(), summary(progress)]
     waiting = [found.track.name for found in progress.tracks if not found.is_started]
     if waiting:
-        sentence = _("To begin a track, type: make begin TRACK={track}").format(track=waiting[0])
+        sentence = _("To start a track, type: make begin TRACK={track}").format(track=waiting[0])
         shown += [Text(sentence)]
     return Group(*shown)
 

@@ -62,9 +62,10 @@ def read(folder: Path, submission: Submission) -> dict[str, SavedVerdict]:
     """The verdicts that still hold; none if the file is missing or damaged."""
     saved = files.decoded(folder / FILE, dict[str, SavedVerdict]) or {}
     return {
-        name: verdict for name, verdict in saved.items()
+        name: verdict
+        for name, verdict in saved.items()
         if verdict.about == digest(submission, name) and is_ours(name, verdict)
-    }  # fmt: skip
+    }
 
 
 def is_ours(name: str, verdict: SavedVerdict) -> bool:

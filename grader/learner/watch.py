@@ -24,16 +24,7 @@ from grader.course import choice, submissions
 from grader.judge import grader
 from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
-from grader.learner.background import (
-    BackgroundGrader,
-    CheckAsked,
-    Dropped,
-    Event,
-    Key,
-    Look,
-    NothingGraded,
-    StepDone,
-)  # fmt: skip
+from grader.learner.background import BackgroundGrader, CheckAsked, Dropped, Event, Key, Look, NothingGraded, StepDone
 from grader.learner.watch_keys import Keys
 from grader.report import console as screen
 
@@ -75,7 +66,7 @@ class Watch:
         self.waiting = [name for name in self.board.names if name not in self.board.results and name != start]
         self.waiting = [start, *self.waiting] if start else self.waiting
         self.asked = {start} if start else set[str]()
-        self.latest = 0.0  # when a step was last asked for: what was asked before a grading began does not end it
+        self.latest = 0.0  # when a step was last asked for: a request from before a grading started does not end it
         self.saved: tuple[str, int] | None = None  # the step that was last saved, and a count of such saves
         self.grading: str | None = None
         self.broken = set[str]()  # steps that were not graded since they were no valid Python
@@ -205,7 +196,7 @@ class Watch:
             background.prepare([following] if following else [], self.board.seed)
 
     def _note_broken(self, name: str) -> None:
-        """A file that is not valid Python yet is not graded; what imports it is, if it passed."""
+        """Notes a file that is not valid Python yet: it is not graded, but steps that import it are, if they passed."""
         self.asked.discard(name)
         self.broken.add(name)
         if self.board.passes(name):
@@ -214,11 +205,12 @@ class Watch:
         self.draw()
 
     def _has_newer(self) -> bool:
-        """Whether a save waits that ends the grading in progress."""
+        """True if a newer save is queued that ends the grading in progress."""
         newer = bool(self.waiting) and self.waiting[0] in self.asked and self.latest > self.since
         return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
 
     def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
+        """Takes a verdict, or the grader's failure: saves it, shows it, and queues what depends on it."""
         self._forget_grading()
         self.stopping = self.dropped_before = False
         if result is None:
@@ -236,13 +228,13 @@ class Watch:
         if changes_sides or name in self.broken:
             self._wait_for(self._that_may_use(name))
         self.broken.discard(name)
-        asked = name in self.asked
+        was_asked = name in self.asked
         self.asked.discard(name)
         if self.board.current is None and (not result.is_settled or not self.waiting):
-            self.board.current, asked = name, True
+            self.board.current, was_asked = name, True
         if name == self.board.current:
             self.board.at = time.strftime("%H:%M:%S")
-        if self.redraws or asked and name == self.board.current:
+        if self.redraws or was_asked and name == self.board.current:
             self.draw()
             return
         if self.board.view == "all" and not self.waiting:
@@ -254,9 +246,10 @@ class Watch:
         """The steps with work that import this one: their verdicts may change with it."""
         graded = [step for step in self.board.names if step != name and step in self.board.results]
         return [
-            step for step in graded
+            step
+            for step in graded
             if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
-        ]  # fmt: skip
+        ]
 
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]
@@ -270,6 +263,7 @@ class Watch:
     # --- saves ---
 
     def _look(self) -> None:
+        """Polls the folder, and queues the steps with files that have changed."""
         changed = self.folder.changed()
         if not changed:
             return
@@ -330,7 +324,7 @@ class Watch:
         self.draw()
 
     def _say_progress(self) -> None:
-        """In a pipe: prints the progress, when the queue is empty and it has changed."""
+        """Prints the progress in a pipe, once the queue is empty and it has changed."""
         line = boards.progress(self.board).plain
         if not self.redraws and not self.waiting and self.grading is None and line != self.said:
             self.said = line
@@ -362,7 +356,7 @@ def run(
     The session covers the steps in `names`, by default the core and every step with a file; `page` makes the page
     that shows it, too.
 
-    Raises submissions.NoSubmission when there is no such folder, and NotIsolated where one of the `required` layers is
+    Raises submissions.NoSubmission if there is no such folder, and NotIsolated if one of the `required` layers is
     missing, before any code of a submission runs.
     """
     if not folder.is_dir():

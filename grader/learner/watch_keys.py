@@ -69,7 +69,7 @@ class Keys:
         self.session.draw()
 
     def _digit(self, digit: str) -> None:
-        """One more digit of a step's number; the step is shown as soon as no other number starts so."""
+        """Takes one more digit of a step's number, and shows the step as soon as no other number starts so."""
         self.digits, self.typed_at = (self.digits + digit).lstrip("0"), time.monotonic()
         longer = [name for name in self.board.names if str(int(name[4:6])).startswith(self.digits)]
         if self.digits and len(longer) <= 1:
@@ -84,7 +84,7 @@ class Keys:
         name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
         if name is None:
             self.session.answer(
-                _("No step {number} here. To begin a track, type: make begin TRACK=…").format(number=number)
+                _("No step {number} here. To start a track, type: make begin TRACK=…").format(number=number)
             )
             return
         self.session.turn_to(name)
@@ -132,7 +132,7 @@ class Keys:
     def _reset(self, name: str, *, sure: bool) -> None:
         if not sure:
             self.resetting = True
-            self.board.notice = _("Press x again to put the stub back in {file}; your work is kept beside it.").format(
+            self.board.notice = _("Press x again to put the stub back in {file}; your work is kept next to it.").format(
                 file=self.board.file(name)
             )
             return

@@ -17,6 +17,7 @@ from grader.base.language import gettext as _
 from grader.base.results import Report, StepResult, total
 from grader.course import lessons, tracks
 from grader.course.submissions import Submission
+from grader.course.unread import notes
 from grader.learner import progress as progress_module
 from grader.learner import track_list
 from grader.learner.background import LIMITS
@@ -64,9 +65,9 @@ class InProgress:
 class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
-    `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step whose grading takes long;
+    `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step that takes long to grade;
     `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read,
-    `grading` what is being graded, `stopped` a step whose grading was stopped, `at_of` when each verdict was given.
+    `grading` what is being graded, `stopped` a step that was stopped while graded, `at_of` when each verdict was given.
     """
 
     folder: Path
@@ -100,6 +101,10 @@ class Board:
     def passes(self, name: str) -> bool:
         """Whether the step passed when last graded."""
         return name in self.results and self.results[name].status == "pass"
+
+    def notes(self, name: str) -> list[str]:
+        """The notes on a step's file, as `make grade` lists them."""
+        return notes(self.read, [self.results[name]]) if name in self.results else []
 
     def following(self) -> str | None:
         """The step that blocks the current one, else the next that does not pass, after the current one and then from
@@ -141,6 +146,8 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
             waiting += [Text(said, "red")]
         return Group(*waiting, Text(), Text(headline(result, board.at).plain, "dim"))
     parts: list[RenderableType] = [headline(result, board.at)]
+    if lines := board.notes(name):
+        parts += [Text(), Text("\n".join(map(reports.plain, lines)), "yellow")]
     if result.status == "todo":
         parts += [Text(line) for line in [result.message] if line]
         parts.append(Text(_("Edit {file}: it is checked as you save it.").format(file=board.file(name))))
@@ -186,7 +193,7 @@ def progress(board: Board) -> Text:
 
 
 def keys(board: Board) -> Text:
-    """The keys, one line."""
+    """The keys and their meanings, in one line."""
     numbers = f"{int(board.names[0][4:6])}–{int(board.names[-1][4:6])}" if board.names else "1"
     meanings = [
         ("n", _("next step")), ("h", _("hint")), ("l", _("lesson")), ("r", _("run again")), ("a", _("all")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,16 +14,18 @@ from grader.marks.register import Enrolled, Register
 
 @dataclass(frozen=True)
 class Absence:
-    """Whether it is 0 points, or nothing is expected, or neither yet; and why, in one sentence."""
+    """A missing submission: 0 points, excused, or still undecided; and the reason in one sentence."""
 
     why: str
     is_zero: bool = False
     is_excused: bool = False
 
 
-def absence(term: Term, assignment: str, student: str, register: Register, now: datetime) -> Absence:
+def absence(
+    term: Term, assignment: str, student: str, register: Register, now: datetime, sections: Collection[str]
+) -> Absence:  # fmt: skip
     """The consequence for a student without a hand-in: excused, 0 points since their own date has passed, or no mark
-    yet."""
+    yet. `sections` are those in which anyone handed in: of another one the submissions are somewhere else."""
     due = term.assignments[assignment].due
     entry = register.people.get(student, Enrolled(student))
     for excuse in term.excuses:
@@ -33,6 +36,9 @@ def absence(term: Term, assignment: str, student: str, register: Register, now: 
             sentence = _("Excused: in the course since {since}, when this had been due.")
             return Absence(sentence.format(since=moments.shown(entry.since)), is_excused=True)
         return Absence(_("Excused: the roster says so."), is_excused=True)
+    if entry.section and entry.section not in sections:
+        sentence = _("Nothing of section {section} was graded so far: there is no mark yet.")
+        return Absence(sentence.format(section=entry.section))
     deadline = term.deadline(assignment, student)
     if deadline is None:
         return Absence(_("Nothing was handed in, and the assignment has no due date: there is no mark yet."))

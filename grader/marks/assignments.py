@@ -1,4 +1,4 @@
-"""`assignments.toml`: what is handed out, when it is due, what counts how much, and who has more time.
+"""`assignments.toml`: the assignments, their deadlines and weights, and students' extensions.
 
 Read once and checked whole: whatever is wrong is one sentence that names the place.
 """
@@ -72,7 +72,8 @@ class LateDays:
 
 @dataclass(frozen=True)
 class Deadline:
-    """Until when a student may hand in without a penalty, and why that is not the assignment's own date."""
+    """The moment until which a student may hand in without a penalty, and the reason if it is not the assignment's own
+    date."""
 
     until: datetime
     reason: str = ""
@@ -115,7 +116,7 @@ class Assignment:
 
     @property
     def attempts_read(self) -> int:
-        """How many attempts of one hand-in are graded."""
+        """The number of a student's attempts that are graded."""
         return self.attempts_at_most if self.attempts == "best" else 1
 
     @property
@@ -126,8 +127,8 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Term:
-    """The assignments in order, who has more time and who is excused. `file` is where it was read, `contact` the
-    address to which students write for a second look.
+    """The assignments in order, extensions and excuses. `file` is where it was read, `contact` the address to which
+    students write for a second look.
     """
 
     title: str
@@ -140,8 +141,8 @@ class Term:
     contact: str = ""
 
     def deadline(self, assignment: str, student: str) -> Deadline | None:
-        """Until when the student may hand in; None if the assignment has no date. An extension for the assignment
-        counts before an accommodation for all; of several, the one with the most time."""
+        """The student's deadline; None if the assignment has no date. An extension for the assignment counts before an
+        accommodation for all; of several, the one with the most time."""
         due = self.assignments[assignment].due
         if due is None:
             return None
@@ -157,7 +158,7 @@ class Term:
 
 
 def called_as_in(term: Term, roll: Roll) -> Term:
-    """The term with people called as a class calls them. What several of them may be meant by is left out."""
+    """The term with people called as a class calls them. Names that may refer to several people are left out."""
     extras = [dataclasses.replace(extra, student=roll.own(extra.student)) for extra in term.extras
               if not roll.is_ambiguous(extra.student)]  # fmt: skip
     excuses = [dataclasses.replace(excuse, student=roll.own(excuse.student)) for excuse in term.excuses
@@ -204,7 +205,7 @@ class _Reader:
         self.local = self.zone(data)
         tables = self.tables(data.get("assignments", {}), "assignments")
         if not tables:
-            raise self.bad("", _("it has no assignment; the first one begins with [assignments.NAME]"))
+            raise self.bad("", _("it has no assignment; the first one starts with [assignments.NAME]"))
         assignments = {name: self.assignment(name, table) for name, table in tables.items()}
         extras = [
             *self.extras(data, "extensions", OF_AN_EXTENSION, assignments),
@@ -235,9 +236,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}", _("it has to be a whole number"))
         return int(number)
 
-    def each(
-        self, data: Mapping[str, Any], kind: str, keys: Sequence[str]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
+    def each(self, data: Mapping[str, Any], kind: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Each table of a list of them, with its place."""
         tables = data.get(kind, [])
         if not isinstance(tables, list):
@@ -311,10 +310,12 @@ class _Reader:
         return value
 
     def bad(self, place: str, problem: str) -> BadTerm:
+        """The error for a problem at this place of the file."""
         where = f"{self.file}, {place}" if place else self.file
         return BadTerm(_("{place}: {problem}.").format(place=where, problem=problem))
 
     def known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
+        """Raises BadTerm for a key that the table may not have."""
         for key in table:
             self.require_one_of(key, keys, place)
 
@@ -341,9 +342,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}".lstrip("."), _("it has to be text in quotes"))
         return value
 
-    def number(
-        self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6
-    ) -> float:  # fmt: skip
+    def number(self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6) -> float:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise self.bad(f"{place}.{key}", _("it has to be a number from 0 to {most}").format(most=f"{most:g}"))
@@ -379,7 +378,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}", str(unknown).rstrip(".")) from None
 
     def words(self, value: object, place: str) -> list[str]:
-        """`"1-3"`, 4, or a list of such."""
+        """The words of a value such as `"1-3"`, 4, or a list of these. Raises BadTerm."""
         values = [] if value is None else value if isinstance(value, list) else [value]
         if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in values):
             raise self.bad(place, _('it has to be steps, such as "1-3" or [4, "step06"]'))

@@ -13,7 +13,7 @@ from grader.report.terminal import plain
 
 @dataclass(frozen=True)
 class Change:
-    """A mark that is another one now: before, after, and one sentence for each reason."""
+    """A changed mark: the points before and after, and one sentence for each reason."""
 
     student: str
     before: float | None
@@ -49,7 +49,7 @@ def lines(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def said(one: Change) -> str:
-    """A change in one line: whatever a name or a reason holds."""
+    """A change in one line, even if a name or a reason contains line breaks."""
     student, reasons = (plain(" ".join(text.split())) for text in (one.student, "; ".join(one.reasons)))
     return _("{student}: {before} → {after}: {reasons}").format(
         student=student, before=shown(one.before), after=shown(one.after), reasons=reasons
@@ -57,12 +57,13 @@ def said(one: Change) -> str:
 
 
 def _differ(before: AssignmentMark, after: AssignmentMark) -> bool:
-    """Whether two marks with the same total were made differently."""
+    """True if two marks with the same total arose differently."""
     counted = [{step.step: (step.points, step.worth, step.reason) for step in mark.steps} for mark in (before, after)]
     return counted[0] != counted[1] or before.late != after.late
 
 
 def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    """Sentences on each difference between two marks."""
     earlier = {step.step: step for step in before.steps}
     for step in after.steps:
         if step.step in earlier:
@@ -78,6 +79,7 @@ def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
 
 
 def _of_step(old: StepMark, new: StepMark, before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
+    """Sentences on each difference between two marks of one step."""
     if old.worth != new.worth or old.extra != new.extra:
         sentence = _("{step}: it is worth {after} points instead of {before}")
         yield sentence.format(step=new.step, before=f"{old.worth:g}", after=f"{new.worth:g}")

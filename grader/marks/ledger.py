@@ -6,7 +6,7 @@ import contextlib
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -62,17 +62,17 @@ class Ledger:
         """The time of this run, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
-    def absence(self, student: str, register: Register) -> Absence:
+    def absence(self, student: str, register: Register, sections: Collection[str]) -> Absence:
         """The consequence for someone on the roster who handed in nothing."""
         term, assignment = self.marking.term, self.marking.assignment
-        return absence(term, assignment.name, student, register, datetime.now(term.local))
+        return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 
     def expect(
         self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = "",
         asked: Sequence[Appeal] = (),
     ) -> None:  # fmt: skip
-        """Notes a student before grading, under a key of their own: `told` is when the learning platform says it was
-        handed in. Earlier hand-ins of their own are added if the assignment says so."""
+        """Notes a student before grading, under their key; `told` is the learning platform's time of the submission.
+        Adds their earlier submissions if the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
         said_by = _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
@@ -102,7 +102,7 @@ class Ledger:
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:
-        """Gives a graded student their mark and its history; whether it is another one than what is written of them.
+        """Gives a graded student their mark and its history; returns True if it differs from the mark on disk.
 
         Raises BadTerm.
         """
@@ -134,7 +134,7 @@ class Ledger:
         files.write(out / MARKS, table.encode("utf-8-sig"))
 
     def unknown(self, students: Iterable[str]) -> list[str]:
-        """Names in the tables and the file that the class doesn't have: most likely slips of the pen."""
+        """Names in the tables and in `assignments.toml` that the class lacks: most likely typing errors."""
         named = {student for student, _step in self.marking.overrides} | set(self.marking.times)
         about = (extra for extra in self.marking.term.extras if extra.assignment in ("", self.marking.assignment.name))
         return sorted((named | {extra.student for extra in about}) - set(students))
@@ -147,10 +147,10 @@ def digests(submission: Submission) -> dict[str, str]:
 
 def with_own_earlier(
     submission: Submission, folder: Path, marking: Marking, read: Callable[[Path], Submission] = submissions.read
-) -> None:  # fmt: skip
+) -> None:
     """Adds what the student handed in with earlier assignments, which lie next to this one in their folder.
 
-    Only if the assignment says `stand_ins = "own"`; where two hold a step, the later one counts.
+    Only if the assignment says `stand_ins = "own"`; if two hold a step, the later one counts.
     """
     if marking.assignment.stand_ins != "own":
         return
@@ -161,9 +161,10 @@ def with_own_earlier(
 
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:
-    """A row a student: what was earned, what lateness took, what counts, and every decision of a person."""
-    rows = [["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides",
-             "decided"]]  # fmt: skip
+    """A CSV with a row per student: points earned, late deduction, points that count, and each decision by hand."""
+    rows = [
+        ["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides", "decided"]
+    ]
     for student, mark in students:
         if mark is None:
             rows.append([clean(student), *[""] * 9])
@@ -179,15 +180,14 @@ def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Call
 
 @dataclass
 class ChangeList:
-    """`changes.csv`, the list of all changes: what the reports say of them, each once. Rows of before are kept."""
+    """`changes.csv`: every change that the reports name, each once. Older rows are kept."""
 
     file: Path
     clean: Callable[[str], str] = str
     rows: dict[tuple[str, ...], None] = field(default_factory=dict)
 
     def begin(self, entries: Iterable[Graded | None]) -> None:
-        """Reads the list, and adds what a run that was killed has written with the marks and not here. Raises
-        OSError."""
+        """Reads the list, and adds the changes that a killed run wrote with the marks only. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             text = self.file.read_text(encoding="utf-8-sig", errors="replace")
             self.rows = dict.fromkeys(map(tuple, list(csv.reader(io.StringIO(text, newline="")))[1:]))
@@ -201,7 +201,7 @@ class ChangeList:
         student = self.clean(graded.student)
         return [
             (made.when, student, _cell(made.before), _cell(made.after), self.clean(made.why)) for made in graded.changes
-        ]  # fmt: skip
+        ]
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
         new = dict.fromkeys(row for row in rows if row not in self.rows)
@@ -217,8 +217,8 @@ def load(file: Path) -> AssignmentMark | None:
 
 
 def with_days_used(marking: Marking, folder: Path, student: str) -> Marking:
-    """The same, with the days of the budget for the term that a student has used in earlier assignments, of which the
-    marks lie in folders of their names."""
+    """The marking, with the late days that a student has used in earlier assignments, read from the marks in the
+    folders named after those."""
     before = marking.term.before(marking.assignment.name)
     earlier = (load(folder / one.name / f"{student}.json") for one in before)
     return dataclasses.replace(marking, days_used={student: sum(mark.free_days for mark in earlier if mark)})

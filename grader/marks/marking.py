@@ -1,4 +1,4 @@
-"""From what the grader gives to what counts: weights, extra credit, points decided by a person, and lateness.
+"""Turns the grader's points into a mark: weights, extra credit, points decided by a person, and lateness.
 
 One `Marking` for one assignment; nbgrader, a class and Gradescope all mark through it.
 """
@@ -37,7 +37,7 @@ from grader.marks.second_look import Appeal
 from grader.marks.sheets import Override, Remark
 from grader.report.terminal import why_open
 
-STAMP = "timestamp.txt"  # what nbgrader puts beside a submission
+STAMP = "timestamp.txt"  # what nbgrader puts next to a submission
 SUBMITTED, NBGRADERS = "submitted", ("nbgrader_config.py", "gradebook.db", "source")
 DAY = timedelta(days=1)
 
@@ -65,14 +65,15 @@ class Marking:
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: where there is a deadline, the
-        mark is open then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
-        `sources` are the texts of the steps, and `asked` is what the student wants to be looked at again.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, the mark is
+        then open. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in, `sources`
+        are the texts of the steps, and `asked` is what the student wants to be looked at again.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
-            for step in report.steps if step.name in self.assignment.everything
-        ]  # fmt: skip
+            for step in report.steps
+            if step.name in self.assignment.everything
+        ]
         self._drop(steps)
         counted = [step for step in steps if not step.dropped]
         electives = self.assignment.electives
@@ -81,7 +82,7 @@ class Marking:
         handed_in, said_by = self._told(student) or (handed_in, said_by)
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
-        days = 0 if deadline is None or handed_in is None else self._late_days(handed_in - deadline.until)
+        days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
         said, waiting = self._said(student, absence, asked)
@@ -98,12 +99,12 @@ class Marking:
         )  # fmt: skip
 
     def _told(self, student: str) -> tuple[datetime, str] | None:
-        """The time of a hand-in by the teacher's word, and in which table it is."""
+        """The time of a submission from the teacher's tables, and the table's name; None if they have none."""
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
         return next(((times[student], name) for name, times in tables.items() if student in times), None)
 
     def _said(self, student: str, absence: str, asked: Sequence[Appeal]) -> tuple[list[str], list[str]]:
-        """What there is to say of all of it, and the requests for a second look that wait for an answer."""
+        """The remarks on the whole submission, and the unanswered requests for a second look."""
         remarks = self.remarks.get(student, ())
         waiting = [request.said for request in asked if not request.is_answered(remarks)]
         sentence = _("A second look was asked for: {request}")
@@ -118,11 +119,12 @@ class Marking:
         return _round(max_score * self.assignment.weights.get(step, 1.0))
 
     def _drop(self, steps: list[StepMark]) -> None:
-        """Of the electives the best count; one that is open may be among them."""
+        """Drops all electives but the best; an open one may be among the best."""
         electives = sorted(
             (step for step in steps if step.elective),
-            key=lambda step: math.inf if step.points is None else step.points, reverse=True,
-        )  # fmt: skip
+            key=lambda step: math.inf if step.points is None else step.points,
+            reverse=True,
+        )
         for step in electives[self.assignment.electives.count :]:
             step.dropped = True
 
@@ -146,13 +148,16 @@ class Marking:
             sentence = _("{file}, line {line}: {step} is worth {worth} points here, so {points} are too many.")
             raise BadTerm(
                 sentence.format(
-                    file=self.term.file.parent / decided.table, line=decided.line, step=decided.step,
-                    worth=f"{worth:g}", points=f"{decided.points:g}",
+                    file=self.term.file.parent / decided.table,
+                    line=decided.line,
+                    step=decided.step,
+                    worth=f"{worth:g}",
+                    points=f"{decided.points:g}",
                 )
-            )  # fmt: skip
+            )
 
     def for_class(self, roll: Roll) -> Marking:
-        """The same, with people called as the class calls them. What several of them may be meant by is left out."""
+        """The marking with the class's names for its students. Names that may refer to several people are left out."""
         named = {decided.student for decided in self.term.extras} | {excuse.student for excuse in self.term.excuses}
         named |= {student for student, _step in self.overrides}
         return dataclasses.replace(
@@ -163,6 +168,17 @@ class Marking:
             not_applied=tuple(sorted(filter(roll.is_ambiguous, named | self.times.keys() | self.remarks.keys()))),
         )  # fmt: skip
 
+    def for_groups(self, shared: Mapping[str, Sequence[str]]) -> Marking:
+        """The marking with the time of a group's submission for each of its members; `shared` has the names by which a
+        table may know each member's submission."""
+
+        def filled(times: Mapping[str, datetime]) -> dict[str, datetime]:
+            found = {student: next((times[name] for name in names if name in times), None)
+                     for student, names in shared.items()}  # fmt: skip
+            return {student: time for student, time in found.items() if time} | dict(times)
+
+        return dataclasses.replace(self, times=filled(self.times), pushed=filled(self.pushed))
+
     def _free_days(self, student: str, days: int) -> tuple[int, int]:
         """The late days that come out of the student's budget for the term, and the days left in it."""
         budget = self.term.late_days
@@ -171,12 +187,12 @@ class Marking:
         return free, left - free
 
     def _late_days(self, over: timedelta) -> int:
-        """The days that count as late: within the grace none, beyond it each since the deadline that has started."""
+        """The days that count as late: 0 within the grace period, else every started day since the deadline."""
         return 0 if over <= self.assignment.grace or over <= timedelta() else math.ceil(over / DAY)
 
 
 def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
-    """The rows of a table by what the class calls each student, without those of which several may be meant."""
+    """The rows of a table by the class's name of each student, without rows that may refer to several people."""
     return {roll.own(student): row for student, row in table.items() if not roll.is_ambiguous(student)}
 
 
@@ -220,8 +236,8 @@ def stamp(folder: Path) -> str:
 
 
 def is_nbgraders(folder: Path) -> bool:
-    """Whether this is where nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has its own
-    files: anywhere else a `timestamp.txt` is what the student handed in."""
+    """True for a folder in which nbgrader collects a submission, `submitted/STUDENT/ASSIGNMENT` of a course that has
+    its own files: anywhere else a `timestamp.txt` is what the student handed in."""
     submitted = folder.absolute().parent.parent
     return submitted.name == SUBMITTED and any((submitted.parent / name).exists() for name in NBGRADERS)
 
@@ -256,22 +272,25 @@ def why_no_mark(graded: Graded) -> str:
 
 
 def sentences(mark: AssignmentMark) -> list[str]:
-    """What there is to say about a mark besides its steps."""
+    """The sentences about a mark as a whole: lateness, electives, remarks, requests."""
     lines = [*mark.remarks, *(f"{step.step}: {decision(step)}" for step in mark.steps if step.reason)]
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if mark.extended and until:
         lines.append(_("You had time until {until} ({reason}).", until=moments.shown(until), reason=mark.extended))
     if mark.late and until and handed_in:
         text = _(
-            "Handed in {length} late. Each day that has begun counts, here {days}: {percent} % of the points are taken "
-            "off, {earned} become {points}."
+            "Handed in {length} late. Each day that has started counts, here {days}: {percent} % of the points are "
+            "taken off, {earned} become {points}."
         )
         lines.append(
             text.format(
-                length=moments.said(handed_in - until), days=mark.late_days, percent=f"{100 * mark.late:g}",
-                earned=shown(mark.earned), points=shown(mark.points),
+                length=moments.said(handed_in - until),
+                days=mark.late_days,
+                percent=f"{100 * mark.late:g}",
+                earned=shown(mark.earned),
+                points=shown(mark.points),
             )
-        )  # fmt: skip
+        )
     if mark.free_days and until and handed_in:
         text = _("Handed in {length} late: {free} of the free late days of the term used, {left} left.")
         length = moments.said(handed_in - until)
@@ -306,12 +325,18 @@ def lateness(mark: AssignmentMark | None) -> str:
     until, handed_in = _read(mark.until), _read(mark.handed_in)
     if not mark.late_days or until is None or handed_in is None:
         return ""
+    if not mark.late:
+        length = moments.said(handed_in - until)
+        return _("{length} late, days begun: {days}, all of them free", length=length, days=mark.late_days)
     free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
-    sentence = _("{earned} − {percent} %: {length} late, days begun: {days}{free}")
+    sentence = _("{earned} − {percent} %: {length} late, days started: {days}{free}")
     return sentence.format(
-        earned=shown(mark.earned), percent=f"{100 * mark.late:g}", length=moments.said(handed_in - until),
-        days=mark.late_days, free=free,
-    )  # fmt: skip
+        earned=shown(mark.earned),
+        percent=f"{100 * mark.late:g}",
+        length=moments.said(handed_in - until),
+        days=mark.late_days,
+        free=free,
+    )
 
 
 def decision(step: StepMark) -> str:
@@ -325,6 +350,7 @@ def decision(step: StepMark) -> str:
 
 
 def _counted(step: StepResult, mark: StepMark) -> StepResult:
+    """A step's result with the points that count in the assignment."""
     factor = mark.worth / step.max_score if step.max_score else 0.0
     checks = [
         msgspec.structs.replace(
@@ -335,10 +361,11 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
     note = " ".join(part for part in (step.note, decision(mark), mark.remark) if part)
     return msgspec.structs.replace(
         step, score=mark.points, max_score=mark.worth, checks=checks, note=note, remarks=mark.lines
-    )  # fmt: skip
+    )
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:
+    """The tracks with the points of their steps added up again."""
     steps = list(steps)
     totals = []
     for track in tracks:
@@ -361,5 +388,5 @@ def _read(text: str) -> datetime | None:
 
 
 def shown(number: float | None) -> str:
-    """Points in a sentence."""
+    """Points as text in a sentence."""
     return "?" if number is None else f"{number:.4g}"

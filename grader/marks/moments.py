@@ -29,8 +29,8 @@ def zone(name: str) -> tzinfo:
 
 
 def moment(value: object, local: tzinfo, *, end: bool = False) -> datetime:
-    """A date or time as TOML or a table gives it; one without a zone is `local`. A date alone is its beginning, or with
-    `end` its last second. Raises NoMoment."""
+    """A date or time as TOML or a table gives it; one without a zone is `local`. A date alone is its first second, or
+    with `end` its last. Raises NoMoment."""
     if isinstance(value, str):
         return _read(value.strip(), local, end=end)
     if isinstance(value, datetime):

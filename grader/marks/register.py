@@ -1,6 +1,6 @@
-"""`roster.csv` and `groups.csv`: who is in the course, in which section, since when, and who works together.
+"""`roster.csv` and `groups.csv`: the students, their sections and starting dates, and the groups.
 
-A table of one's own, or what Canvas, Moodle, Gradescope or nbgrader exports: it is told by the names of its columns.
+A table of one's own, or what Canvas, Moodle, Gradescope or nbgrader exports: recognised by the names of its columns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from grader.base.language import gettext as _
 from grader.base.names import Roll, look
 from grader.marks import moments
 from grader.marks.assignments import BadTerm, text_of
+from grader.marks.sheets import CLASSROOM
 
 ROSTER, GROUPS = "roster.csv", "groups.csv"
 MAX_SHEET = 4 << 20  # bytes
@@ -42,8 +43,8 @@ SPACES = re.compile(r"[;,|]")
 
 @dataclass(frozen=True)
 class Enrolled:
-    """Someone on the roster: what they are called, by what else a table or a platform may know them, and the rest that
-    the roster says. `excused` has the names of assignments, or EVERY."""
+    """A student on the roster: name, other names and ids in tables or on platforms, and the rest that the roster says.
+    `excused` has the names of assignments, or EVERY."""
 
     name: str
     logins: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class Enrolled:
     excused: frozenset[str] = frozenset()
 
     def is_excused(self, assignment: str, due: datetime | None) -> bool:
-        """Whether nothing is expected: they are excused, or came when the assignment had been due."""
+        """True if nothing is expected: the student is excused, or joined after the assignment was due."""
         if EVERY in self.excused or look(assignment) in self.excused:
             return True
         return bool(self.since and due and due < self.since)
@@ -73,11 +74,11 @@ class Register:
 
     @property
     def roll(self) -> Roll:
-        """By which name or login each is known."""
+        """The names and logins by which the students are known."""
         return Roll({name: entry.logins for name, entry in self.people.items()})
 
     def lacks(self, name: str) -> bool:
-        """Whether there is a roster, and someone is not on it."""
+        """True if there is a roster without this person."""
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:
@@ -108,6 +109,7 @@ def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignme
             raise BadTerm(_("There is no file {file}.", file=file)) from None
     else:
         people, columns = _people(file, text, local)
+        _add_usernames(people, folder / CLASSROOM)
     groups = _groups(folder / GROUPS, assignment)
     return Register(people, groups, columns, tuple(people))
 
@@ -128,8 +130,9 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
             continue
         if any(look(other) == look(entry.name) for other in people if other != entry.name) or entry.name in people:
             if not entry.logins:
-                raise _bad(file, line, _("{name} is there twice; a login or an address tells them apart",
-                                         name=entry.name))  # fmt: skip
+                raise _bad(
+                    file, line, _("{name} is there twice; a login or an address tells them apart", name=entry.name)
+                )
             entry = Enrolled(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
             if entry.name in people:
                 raise _bad(file, line, _("{name} is there twice", name=entry.name))
@@ -137,7 +140,23 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
     return people, columns
 
 
+def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
+    """Adds the names on GitHub, as which repositories are named, of those whom GitHub Classroom's export has linked to
+    someone on the roster."""
+    try:
+        table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
+    except FileNotFoundError:
+        return
+    roll = Roll({name: entry.logins for name, entry in people.items()})
+    for row in table:
+        username, meant = row.get("github_username") or "", roll.meant(row.get("roster_identifier") or "")
+        if username and len(meant) == 1 and username not in people[meant[0]].logins:
+            entry = people[meant[0]]
+            people[meant[0]] = replace(entry, logins=(*entry.logins, username))
+
+
 def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
+    """Everything in a roster's entry but the name."""
     return entry.logins, entry.canvas_id, entry.section, entry.since, entry.excused
 
 
@@ -168,8 +187,9 @@ def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enro
         raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     excused = frozenset(look(word) for word in SPACES.split(cells["excused"]) if word.strip())
     excused = frozenset([EVERY]) if excused & {"yes", "all", "true", "1", "x", EVERY, "예", "전부"} else excused
-    return Enrolled(name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since,
-                    excused)  # fmt: skip
+    return Enrolled(
+        name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since, excused
+    )
 
 
 def _full(first: str, last: str) -> str:
@@ -186,8 +206,9 @@ def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
     members: dict[str, list[str]] = defaultdict(list)
     for line, row in _rows(file, text):
         group = next((row[name] for name in row if look(name) in COLUMNS["group"]), "")
-        student = next((row[name] for name in row if look(name) in (*COLUMNS["name"], *COLUMNS["login"],
-                                                                    *COLUMNS["address"])), "")  # fmt: skip
+        student = next(
+            (row[name] for name in row if look(name) in (*COLUMNS["name"], *COLUMNS["login"], *COLUMNS["address"])), ""
+        )
         if not group or not student:
             raise _bad(file, line, _("the first line has to name the columns {columns}", columns="group,student"))
         about = next((row[name] for name in row if look(name) in ("assignment", "과제")), "")
@@ -201,8 +222,8 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     csv.field_size_limit(MAX_SHEET)
     table = csv.reader(io.StringIO(text, newline=""))
     header = [name.strip().lstrip("\ufeff") for name in next(table, [])]
-    known = {name for names in COLUMNS.values() for name in names}
-    if not any(look(name) in known for name in header):
+    columns = {name for names in COLUMNS.values() for name in names}
+    if not any(look(name) in columns for name in header):
         raise _bad(file, 1, _("the first line has to name the columns {columns}", columns=_expected(file)))
     for cells in table:
         row = {name: _own(cell) for name, cell in zip(header, cells, strict=False)}

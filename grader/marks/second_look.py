@@ -1,4 +1,4 @@
-"""A second look: what students ask for in a file of their hand-in or by the link on their page, and its answer."""
+"""A second look: students' requests, from a file in the submission or the link on their page, and their answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST, LONGEST = 20, 2000  # requests of one hand-in, and letters of each
 
 @dataclass(frozen=True)
 class Appeal:
-    """What a student asks to be looked at again: a step, or all of it where `step` is empty."""
+    """A student's request for a second look at a step, or at everything if `step` is empty."""
 
     step: str
     text: str
@@ -30,7 +30,7 @@ class Appeal:
         return f"{self.step}: {self.text}" if self.step else self.text
 
     def is_answered(self, remarks: Iterable[Remark]) -> bool:
-        """Whether a remark answers it: one on this step that quotes it, or quotes nothing."""
+        """True if a remark on this step quotes the request, or quotes none."""
         about = (remark for remark in remarks if remark.text and remark.step == self.step)
         return any(not remark.request or look(remark.request) == look(self.text) for remark in about)
 
@@ -41,7 +41,7 @@ def is_request(name: str) -> bool:
 
 
 def read(file: Path) -> tuple[Appeal, ...]:
-    """The requests in a file that anyone may have made; nothing where it can't be read."""
+    """The requests in an untrusted file; empty if it can't be read."""
     try:
         return asked(source_text(file, file.name))
     except Unusable:
@@ -62,6 +62,7 @@ def asked(text: str) -> tuple[Appeal, ...]:
 
 
 def _step(line: str) -> tuple[str, str]:
+    """The step named before the colon of a line (empty without one), and the text behind it."""
     head, colon, rest = line.partition(":")
     word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
     try:
@@ -71,7 +72,7 @@ def _step(line: str) -> tuple[str, str]:
 
 
 def link(contact: str, title: str, student: str) -> str:
-    """The address behind “Ask for a second look” on a student's page; empty where nobody is to be written to."""
+    """The address behind “Ask for a second look” on a student's page; empty without a `contact`."""
     if not contact:
         return ""
     subject = _("A second look: {title}, {student}", title=title, student=student)

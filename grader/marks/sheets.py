@@ -1,6 +1,6 @@
-"""The tables that are next to `assignments.toml`: points that a person has decided, when was handed in, and remarks.
+"""The tables that are next to `assignments.toml`: points decided by a person, times of submission, and remarks.
 
-They are the instructor's own, read again at every run and written by nobody else: what they say survives any regrade.
+The instructor writes them and the kit only reads them, at every run: they survive any regrade.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def overrides(term: Term, assignment: Assignment) -> dict[tuple[str, str], Overr
 
 @dataclass(frozen=True)
 class Remark:
-    """What a person says of a step, of one `line` of it, or of all where `step` is empty; with the student's `request`,
-    if there was one."""
+    """A person's remark on a step, on one `line` of it, or on everything if `step` is empty; with the student's
+    `request`, if any."""
 
     step: str
     text: str
@@ -78,7 +78,7 @@ class Remark:
 
 
 def remarks(term: Term, assignment: Assignment) -> dict[str, list[Remark]]:
-    """What `remarks.csv` says in an assignment, by student, in order. Raises BadTerm."""
+    """The remarks of `remarks.csv` on an assignment, by student, in order. Raises BadTerm."""
     by_student = dict[str, list[Remark]]()
     for file, line, row, step in _remark_rows(term, assignment):
         text, request, place = (row.get(name, "") for name in ("remark", "request", "line"))
@@ -128,8 +128,8 @@ def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
 
 
 def pushed(term: Term, assignment: Assignment) -> dict[str, datetime]:
-    """The time of each student's last push, as GitHub Classroom's own export has it: a date in a commit is its author's
-    word. By the name on GitHub and by that on the classroom's roster. Raises BadTerm."""
+    """The time of each student's last push, as GitHub Classroom's own export has it: the date in a commit is chosen by
+    its author. By the name on GitHub and by that on the classroom's roster. Raises BadTerm."""
     file, times = term.file.parent / CLASSROOM, dict[str, datetime]()
     try:
         table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))

@@ -1,4 +1,4 @@
-"""Mistakes in a call: its function, its arguments, the dimension it works along, and what it hides."""
+"""Mistakes in a call: its function, its arguments, the dimension it works along, and the positions it masks."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ DEVICES = ("device", "dtype")
 
 
 def calls(of: Definition, node: ast.Call) -> Iterator[Found]:
+    """Every mistake in a call."""
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     yield from _ranges(of, node, called)
     yield from _other_function(of, node, called)
@@ -39,6 +40,7 @@ def calls(of: Definition, node: ast.Call) -> Iterator[Found]:
 
 
 def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """Mistakes in the bounds of a `range` or `arange`."""
     ends = [of.source(argument) for argument in node.args]
     if called in ("range", "arange") and ends:
         keywords = "".join(f", {of.source(keyword)}" for keyword in node.keywords)
@@ -50,7 +52,7 @@ def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
         if called == "range":
             yield "last_round_left_out", node, again(first, f"{last} - 1", *rest), {}
             if rest:
-                yield "last_block_left_out", node, again(first, f"{last} - {rest[0]} + 1", *rest), {}
+                yield "rest_left_out", node, again(first, f"{last} - {rest[0]} + 1", *rest), {}
                 yield "first_block_left_out", node, again(f"{first} + {rest[0]}", last, *rest), {}
             yield "first_round_left_out", node, again(f"{first} + 1", last, *rest), {}
             yield "one_round_too_many", node, again(first, f"{last} + 1", *rest), {}
@@ -65,6 +67,7 @@ def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 
 def _other_function(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """Another function in place of the called one: `sum` for `mean`, sigmoid for softmax."""
     for other in OTHER_FUNCTIONS.get(called, ()):
         function = of.source(node.func)
         new = function[: len(function) - len(called)] + other
@@ -78,6 +81,7 @@ def _other_function(of: Definition, node: ast.Call, called: str) -> Iterator[Fou
 
 
 def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """Mistakes in the dimensions of a call: another one, or an exchange of two left out."""
     if called in ALONG_A_DIMENSION:
         inside = [keyword.value for keyword in node.keywords if keyword.arg in ("dim", "axis")]
         inside += [argument for argument in node.args[-1:] if re.fullmatch(r"-?\d", of.source(argument))]
@@ -97,12 +101,11 @@ def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
             first, second = (int(place) for place in places)
             if max(abs(first), abs(second)) < len(sizes):
                 sizes[first], sizes[second] = sizes[second], sizes[first]
-                yield (
-                    "reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {},
-                )  # fmt: skip
+                yield ("reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {})
 
 
 def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """Mistakes in the keyword arguments of a call, and in the inputs of a submodule."""
     for keyword in node.keywords:
         words = {"argument": keyword.arg or ""}
         if keyword.arg and keyword.arg not in (*DEVICES, "dim", "axis", "keepdim", "strict"):
@@ -121,7 +124,7 @@ def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 
 def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Another tensor for one argument of a part, and a sum of which the part gets one term only."""
+    """Mistakes in the inputs of a submodule: another tensor for one argument, or one term of a sum only."""
     tensors = {
         argument.arg for argument in of.node.args.args if "Tensor" in ast.unparse(argument.annotation or argument)
     }
@@ -140,6 +143,7 @@ def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 
 def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """The call left out: its argument in its place."""
     if not isinstance(node.func, ast.Attribute):
         if len(node.args) == 1 and called not in ("range", "list", "tuple", "super", "len", "int"):
             yield "part_left_out", node, of.source(node.args[0]), {"part": called}
@@ -153,6 +157,7 @@ def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 
 def _masks(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
+    """Mistakes in a `masked_fill`: no mask, a reversed one, or another value than minus infinity."""
     if called != "masked_fill" or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
         return
     base, hidden = of.source(node.func.value), of.source(node.args[0])

@@ -52,13 +52,15 @@ def functions(text: str) -> Iterator[Definition]:
 
 
 def _defaults(node: ast.FunctionDef) -> dict[str, str]:
-    """The arguments, each with its default; without one, the value of none, if it has any by its type."""
+    """The arguments, each with its default; without a default, with a neutral value of its type, if that has one."""
     arguments = [argument for argument in node.args.args if argument.arg != "self"]
-    given = [""] * (len(arguments) - len(node.args.defaults)) + [ast.unparse(default) for default in node.args.defaults]
+    defaults = [""] * (len(arguments) - len(node.args.defaults)) + [
+        ast.unparse(default) for default in node.args.defaults
+    ]
     by_type = {"float": "0.0", "bool": "False"}
     return {
         argument.arg: default or by_type.get(ast.unparse(argument.annotation) if argument.annotation else "", "")
-        for argument, default in zip(arguments, given[-len(arguments) :] if arguments else [], strict=True)
+        for argument, default in zip(arguments, defaults[-len(arguments) :] if arguments else [], strict=True)
     }
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in an expression: where a slice ends, a term, a sign, a boundary, one name for another."""
+"""Mistakes in an expression: the end of a slice, a term, a sign, a boundary, one name for another."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ EXCHANGED = re.compile(r"\.(transpose|swapaxes|permute|mT|T)\b")
 
 
 def slices(of: Definition, node: ast.Slice) -> Iterator[Found]:
+    """Mistakes in a slice: bounds that are off by one, and a slice left out."""
     lower = of.source(node.lower) if node.lower else None
     upper = of.source(node.upper) if node.upper else None
     step = f":{of.source(node.step)}" if node.step else ""
@@ -52,6 +53,7 @@ def _moved(expression: str | None, by: int) -> str:
 
 
 def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """Mistakes in a sum, difference, product or quotient: a term or factor left out, doubled or with the wrong sign."""
     left, right = of.source(node.left), of.source(node.right)
     match node.op:
         case ast.Add() | ast.Sub() if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub):
@@ -93,6 +95,7 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
 
 
 def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """Mistakes in a matrix product: transposed, exchanged or scaled."""
     left, right = of.source(node.left), of.source(node.right)
     yield "product_transposed", node.right, f"({right}).T", {}
     yield "product_exchanged", node, f"({right} @ {left})", {}
@@ -102,6 +105,7 @@ def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:
 
 
 def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Found]:
+    """Mistakes in a minus sign or a negation: it is left out."""
     if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield "sign_turned", node, of.source(node.operand), {}
     elif isinstance(node.op, ast.Invert | ast.Not):
@@ -109,6 +113,7 @@ def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Found]:
 
 
 def comparisons(of: Definition, node: ast.Compare) -> Iterator[Found]:
+    """Mistakes in a comparison: its boundary, its direction, its bounds off by one."""
     signs = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
     near = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     turned = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -132,6 +137,7 @@ def comparisons(of: Definition, node: ast.Compare) -> Iterator[Found]:
 
 
 def joined_masks(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """Mistakes in two masks joined by `&` or `|`: the other one, or a mask left out."""
     left, right = of.source(node.left), of.source(node.right)
     if isinstance(node.op, ast.BitAnd | ast.BitOr):
         other = "|" if isinstance(node.op, ast.BitAnd) else "&"
@@ -167,6 +173,7 @@ def names(of: Definition, node: ast.Name | ast.Attribute) -> Iterator[Found]:
 
 
 def shapes(of: Definition, node: ast.Subscript) -> Iterator[Found]:
+    """Mistakes in an index: the size of another dimension, or another entry."""
     if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and isinstance(node.ctx, ast.Load):
         for other in ("-1", "-2", "-3", "0", "1"):
             if other != of.source(node.slice):

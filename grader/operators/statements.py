@@ -9,6 +9,7 @@ from grader.operators.definitions import Definition, Found
 
 
 def loops(of: Definition, node: ast.For) -> Iterator[Found]:
+    """Mistakes in a loop over submodules: a round left out, the same one each time, the order reversed."""
     over = of.source(node.iter)
     if over.startswith("self."):
         yield "last_round_left_out", node.iter, f"{over}[:-1]", {}
@@ -18,12 +19,14 @@ def loops(of: Definition, node: ast.For) -> Iterator[Found]:
 
 
 def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Found]:
+    """Mistakes in a list of submodules: the same one for all."""
     over = of.source(node.generators[0].iter)
     if over.startswith("range(") and isinstance(node.elt, ast.Call):
         yield "one_part_for_all", node, f"[{of.source(node.elt)}] * {over[5:]}", {}
 
 
 def tuples(of: Definition, node: ast.Tuple) -> Iterator[Found]:
+    """Two items of a tuple exchanged."""
     items = [of.source(item) for item in node.elts]
     if not 1 < len(items) <= 3 or (isinstance(node.ctx, ast.Load) and any(item.isdigit() for item in items)):
         return
@@ -36,6 +39,7 @@ def tuples(of: Definition, node: ast.Tuple) -> Iterator[Found]:
 
 
 def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
+    """Mistakes in a statement: an error not raised, a case or a step left out."""
     match node:
         case ast.If() if isinstance(node.body[0], ast.Raise):
             yield "error_not_raised", node.test, "False", {}
@@ -53,6 +57,7 @@ def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
 
 
 def conditions(of: Definition, node: ast.BoolOp | ast.IfExp) -> Iterator[Found]:
+    """Mistakes in a conditional expression: a case left out."""
     if isinstance(node, ast.IfExp):
         yield "case_left_out", node, f"({of.source(node.body)})", {}
         yield "case_left_out", node, f"({of.source(node.orelse)})", {}

@@ -16,7 +16,7 @@ from grader.oracle.tape import copied
 class Remembered:
     """Caches an oracle's answers by check, seed, device and the position of the call in the check.
 
-    A check makes the same calls to its reference in the same order whatever the student answers. Where it gets further
+    A check makes the same calls to its reference in the same order whatever the student answers. If it gets further
     than before, the earlier calls are repeated on the oracle: later ones may need its modules.
     """
 
@@ -37,7 +37,7 @@ class Remembered:
         return _RememberedDraw(seed, check, self._oracle.draws(check, seed, device), drawn)
 
     def again(self) -> Backend | None:
-        """See `Oracle.again`."""
+        """A second backend with the same answers; see `Oracle.again`."""
         return self._oracle.again()
 
     def begin_check(self, seed: int) -> None:
@@ -60,7 +60,7 @@ class Remembered:
 
 
 class _RememberedDraw(Draw):
-    """Returns the cached draws in order. Where a check gets further than before, everything is drawn again."""
+    """Returns the cached draws in order. If a check gets further than before, everything is drawn again."""
 
     def __init__(self, seed: int, check: str, draw: Draw, drawn: list[Tensor | int]) -> None:
         super().__init__(seed, check)
@@ -69,6 +69,7 @@ class _RememberedDraw(Draw):
         self._made_so_far = 0
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
+        """The cached draw in this position, a tensor copied; else a new one."""
         self._wanted.append(make)
         if len(self._wanted) > len(self._drawn):
             for waiting in self._wanted[self._made_so_far :]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from grader.oracle.witness import Question, Witness
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-# Of processor time, after which no more than the single misconceptions are tried.
+# Of processor time, after which no further misconception is tried.
 SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
@@ -47,8 +47,8 @@ class _Explained:
     contradicting: frozenset[str]
 
     def stands_beside(self, other: _Explained, enough: float) -> bool:
-        """Whether both may have been made, and explain enough checks together: where one explains the answers alone,
-        the other must not show."""
+        """True if a student may have made both mistakes: together they explain `enough` checks, and neither shows in a
+        check that the other explains alone."""
         shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
         unexplained = (self.contradicting - other.alike) or (other.contradicting - self.alike)
         return not shows and not unexplained and len(self.alike | other.alike) >= enough
@@ -57,8 +57,8 @@ class _Explained:
 class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
-    Pairs are tried if no single misconception matches, and then what operators make: `generated` gives the mistakes
-    in a public name. After `seconds` of processor time no more than the single misconceptions are tried.
+    Pairs are tried if no single misconception matches, and then what edits of many steps and operators make:
+    `generated` gives the mistakes in a public name. Nothing further is tried after `seconds` of processor time.
     """
 
     def __init__(
@@ -74,13 +74,15 @@ class Diagnostician:
         self._compared = 0
 
     def diagnose(
-        self, questions: list[Question], ask_again: Callable[[Question, int], Question | None],
+        self,
+        questions: list[Question],
+        ask_again: Callable[[Question, int], Question | None],
         unwritten: AbstractSet[str] = frozenset(),
-    ) -> dict[str, list[Misconception]]:  # fmt: skip
+    ) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished.
 
         `ask_again` runs a check on the student's code under another seed; None when it does not fail there. The checks
-        `unwritten` met a part that is not written yet: they speak neither for a misconception nor against it.
+        `unwritten` met a part that is not written yet: they count neither for a misconception nor against it.
         """
         self.unwritten = unwritten
         by_check: dict[str, list[Misconception]] = {}
@@ -110,11 +112,13 @@ class Diagnostician:
         }
 
     def _beside(
-        self, questions: list[Question], by_check: dict[str, list[Misconception]],
+        self,
+        questions: list[Question],
+        by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
-    ) -> None:  # fmt: skip
-        """Adds to a mistake that was found: a second one, which explains what the first does not, and both of them if a
-        check meets both."""
+    ) -> None:
+        """Adds a second mistake that explains checks that the first one found does not, and the pair in checks that
+        meet both."""
         in_vain: Counter[str] = Counter()
         self._compared = 0
         for question in questions:
@@ -132,26 +136,30 @@ class Diagnostician:
             combined = self._consistent(self._combined(singles, left), question, questions)[:1]
             matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
+            matching = matching or [
+                wrong for wrong in self._generated(question, left, ask_again)
+                if not self._belied(wrong, singles, question)
+            ]  # fmt: skip
             if matching:
                 by_check[question.name] = matching
             else:
                 in_vain[question.about] += 1
 
     def _belied(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
-        """Whether one of those found, in the same name, shows in this check by itself: then its answers can't be those
-        of another one alone."""
+        """True if another mistake found in the same name shows in this check: then its answers can't be those of
+        `wrong` alone."""
         return any(
             wrong.replaced.keys() & other.replaced.keys() and self.witness.shows(other, question) for other in found
         )
 
     def _one_of_several(self, question: Question, failing: list[Question]) -> list[Misconception]:
-        """One of two mistakes in one name: each gives the student's answers in the check that is meant to catch it, and
-        together they explain what neither explains alone."""
+        """The mistake behind a check, if a name has two: each gives the student's answers in the check that is meant to
+        catch it, and together they explain checks that neither explains alone."""
         names = {other.name for other in failing}
         related = [other for other in failing if other.about == question.about]
         explained: dict[str, _Explained] = {}
         for other in related[:MOST_SEARCHED]:
-            for wrong in self._matching(self.misconceptions, other, names):
+            for wrong in self._matching([*self.misconceptions, *self.generated(other.about)], other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
                     continue
                 alike = frozenset(way.name for way in related if self.witness.alike(wrong, way))
@@ -172,30 +180,30 @@ class Diagnostician:
         return [way.wrong for way in here if len(way.alike) == most]
 
     def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
-        """Each of those found with each that a check `left` is meant to catch, where they replace different names."""
+        """Pairs of a mistake found and one that a check `left` is meant to catch, if they replace different names."""
         names = {other.name for other in left}
         seconds = [wrong for wrong in self.misconceptions if wrong in singles or wrong.refused_by & names]
-        made = [
+        pairs = [
             self.witness.both(first, second)
             for first in singles
             for second in seconds
             if not first.replaced.keys() & second.replaced.keys()
         ]
-        return [both for both in made if both is not None]
+        return [both for both in pairs if both is not None]
 
     def _shown(self, pair: Misconception, question: Question) -> Misconception:
-        """The only one of the two that the check fails on by itself as early as on the student's code, or both. The
-        other may only be written more like the student's way, drawing its random numbers in the same order, say."""
+        """The only one of a pair that fails the check by itself, as early as the student's code does; else the pair.
+        The other one may only resemble the student's code, by drawing random numbers in the same order, say."""
         shown = [part for part in pair.parts if self.witness.shows(part, question)]
         return shown[0] if len(shown) == 1 else pair
 
     def _whole(
         self, matching: list[Misconception], by_check: dict[str, list[Misconception]], question: Question
     ) -> list[Misconception]:
-        """The pair, if a check shows only one of two mistakes and another check shows both."""
+        """The pair, if another check shows both of its mistakes and this one only one of them."""
         if len(matching) > 1:
-            # A pair next to one of its own parts was found where the part alone did not match.
-            # It may be another form of that part.
+            # A pair next to one of its own parts was found in a check that the part alone did not match. It may be
+            # another form of that part.
             of_pairs = {id(pair): {part.called for part in pair.parts} for pair in matching}
             parts = [wrong for wrong in matching if any(wrong.called in called for called in of_pairs.values())]
             return [
@@ -216,8 +224,8 @@ class Diagnostician:
     def _consistent(
         self, candidates: list[Misconception], question: Question, failing: list[Question]
     ) -> list[Misconception]:
-        """The best of those that give the student's answer here, explain the other failing checks of what they replace,
-        and would not fail where the student passes.
+        """The best candidates: they give the student's answer here, explain the other failing checks of the names that
+        they replace, and fail no check that the student passes.
 
         The checks that are meant to catch it, or both of its parts, allow no exception.
         """
@@ -244,17 +252,27 @@ class Diagnostician:
                 explained.append((wrong, len(alike), len(refusing - names)))
         # Of those that explain as much, the ones that the least speaks against: of the checks that the student passes.
         most = max(((alike, -passed) for _wrong, alike, passed in explained), default=None)
-        best = [wrong for wrong, alike, passed in explained if (alike, -passed) == most]
+        found = {wrong.name for wrong, alike, passed in explained if (alike, -passed) == most}
+        best = [wrong for wrong in candidates if wrong.name in found]
         if len(best) > 1 and question.answers and question.answers[-1].due_error:
             return [wrong for wrong in best if self.witness.exactly(wrong, question)] or best
         return best
 
-    def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
-        """The candidates that give the student's answer. A misconception is ruled out if the student passes its own
-        checks: the catalogue proves that it fails there."""
+    def _matching(
+        self, candidates: list[Misconception], question: Question, names: set[str]
+    ) -> Iterator[Misconception]:  # fmt: skip
+        """The candidates that give the student's answer, while there is time: those that the check is meant to catch
+        first, then those of the name whose answer failed it. A misconception is ruled out if the student passes its
+        own checks: the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
-        return [wrong for wrong in candidates if wrong.refused_by & seen and self.witness.alike(wrong, question)]
+        likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]
+        likely.sort(key=lambda wrong: (question.name not in wrong.refused_by, question.about not in wrong.replaced))
+        for wrong in likely:
+            if self._is_late():
+                return
+            if self.witness.alike(wrong, question):
+                yield wrong
 
     def _drawn_anew(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
@@ -264,17 +282,17 @@ class Diagnostician:
         candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
         for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
             again = [ask_again(other, other.seed + further) for other in failing]
-            asked = [other for other in again if other is not None]
-            for other in asked:
-                if other.name == question.name and (matching := self._consistent(candidates, other, asked)):
+            others = [other for other in again if other is not None]
+            for other in others:
+                if other.name == question.name and (matching := self._consistent(candidates, other, others)):
                     return matching
         return []
 
     def _told_apart(
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
-        """Those that still give the student's answers under further draws: one at least, since a single one may give
-        them by coincidence."""
+        """The misconceptions that still give the student's answers under one more draw or several: one draw may agree
+        by coincidence."""
         for further in range(1, FURTHER_DRAWS + 1) if matching else ():
             again = ask_again(question, question.seed + further)
             if again is None:

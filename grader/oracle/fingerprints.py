@@ -35,7 +35,7 @@ FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile where random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
+    profile if random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three per floating tensor, packed
@@ -51,7 +51,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
 
 
 def follows(call: Call, device: str) -> bool:
-    """Whether the answer belongs on the device where the check runs: the device of its tensors or its module.
+    """True if the right answer of a call is on the check's device, as its tensors or its module are.
 
     Tensors made from numbers alone are on the CPU unless the call says otherwise.
     """
@@ -74,8 +74,8 @@ def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool =
 
 def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
     """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
-    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. Where an error
-    was due any value counts as the same, unless it is asked for `exactly`."""
+    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. If an error was
+    due, any value counts as the same, unless `exactly`."""
     outcome = exchange.outcome
     if outcome is None:
         return False
@@ -95,8 +95,7 @@ def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool 
 
 
 def clearly_apart(recorded: Fingerprint, exchange: Exchange, device: str) -> bool:
-    """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
-    them."""
+    """True if an answer has the shapes of the recorded one, and numbers that differ by more than rounding."""
     if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
         return False
     theirs = _student(exchange, exchange.outcome, device)
@@ -164,7 +163,7 @@ def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = Fal
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
-    """Everything of these values that must be equal; what is on the device `home` is where it belongs."""
+    """Everything of these values that must be equal; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
         match leaf:
@@ -224,6 +223,7 @@ _short_waves = lru_cache(maxsize=64)(_waves)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:
+    """The dtype in which numbers are compared."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 

@@ -1,4 +1,4 @@
-"""Whether two answers are the same: equal values, shapes or error, or another draw of the same distribution."""
+"""Compares two answers: equal values, shapes or error, or another draw of the same distribution."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 DIMENSIONS = re.compile(
     r"Dimension out of range|number of dimensions|must be a [123]D tensor|values to unpack|expects a tensor with <= \d"
 )
-# What the responder says about a tensor on another device: the mistake is where it was made, and not which op met it
+# What the responder says about a tensor on another device: the mistake is the line that made it, not the op that met it
 # first, or with how many leading dimensions of size 1.
 STRAY = re.compile(r"(on the same device, but )\w+ (got one on meta and one of shape \()(?:1, )*+([\d, ]*?),?\)")
-VARIABLE = re.compile(r"(variable) '\w+'")  # everybody calls theirs something else
+VARIABLE = re.compile(r"(variable) '\w+'")  # names of the author's own choice
 
 
 def size_measured(answers: list[Exchange]) -> int:
-    """The memory of the last answer, in the measure that the check looked at; 0 if it looked at none.
+    """The memory of the last answer, in elements or bytes as the check measured it; 0 if it measured none.
 
     A check that looks at an answer's memory has found nothing wrong with its values, nor with the memory of earlier
     answers.
@@ -106,8 +106,8 @@ def _has_nan(value: Any) -> bool:
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     """The key by which two errors are the same: type and message, without what varies between runs or between
     implementations of the same mistake; if nothing was written for a number of dimensions, only that. Errors raised on
-    purpose are worded differently by everyone, so only where they were raised counts: in the code that was called, or
-    below it, as in a model that is given too many tokens."""
+    purpose are worded differently by everyone, so only the place counts: the called code itself, or code below it, as
+    in a model with too many tokens."""
     if ON_PURPOSE.search(raised.source):
         return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):
@@ -126,7 +126,8 @@ def _by_itself(raised: Raised, call: Call) -> bool:
 
 
 def room_of(dtype: torch.dtype, narrowed: bool) -> float:
-    """The room of numbers of this dtype, as a share of their size. A float64 that went through a float32 on its way is
-    as exact as that: what was rounded before, and what after, differs with each way of writing the same mistake."""
+    """The tolerance for numbers of this dtype, as a share of their size. A float64 that went through a float32 on its
+    way is as exact as that: what was rounded before, and what after, differs with each way of writing the same mistake.
+    """
     computed = torch.float32 if narrowed and dtype == torch.float64 else dtype
     return ROOM * UNITS.get(computed, 16.0) * torch.finfo(computed).eps

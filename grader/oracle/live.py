@@ -109,7 +109,8 @@ class Solution(Step):
         return AskedHere(self._asked, reference, checks, self.touched)
 
     def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
-        """A misconception in the reference's file; `alone`: nothing else of the file uses it, where anything does."""
+        """A backend for a misconception in the reference's file; `alone`: nothing else of the file uses it (None if
+        nothing does anyway)."""
         if not alone:
             return LocalBackend(self.responder(wrong.replaced))
         responder = self.alone(wrong)

@@ -22,7 +22,7 @@ KEPT = "pictures.json"  # in a learner's copy of the kit
 
 
 def pictures(folder: Path) -> dict[str, Picture]:
-    """The pictures of the step in this folder, by name; none if it has none, or where what is kept is damaged."""
+    """The pictures of the step in this folder, by name; empty if it has none, or the saved ones are damaged."""
     step = Solution(folder)
     if step.is_recorded:
         every = files.decoded(folder / KEPT, dict[str, dict[str, Picture]]) or {}
@@ -36,7 +36,7 @@ def pictures(folder: Path) -> dict[str, Picture]:
 
 
 def _reference(step: Solution) -> ModuleType:
-    """The reference; an empty module where a package that it needs is missing, as Triton is on most machines."""
+    """The reference; an empty module if it lacks a package here, as Triton on most machines."""
     try:
         return step.reference
     except ImportError:

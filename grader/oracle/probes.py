@@ -15,78 +15,23 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from grader.base.language import N_
 from grader.calls.call import Call, Outcome
 from grader.calls.values import HandleId, leaves, numbers_of
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict, run_check
+from grader.operators.probes import PROBES
 
 ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
 FEWEST = 2  # numbers that must tell
-TRY_IT = N_("Work one small case by hand, line by line, next to what your code gives. At which line do they part?")
-WHICH = N_("Number the entries 0, 1, 2, … and look at where each ends up.")
 
 
-class Probe(NamedTuple):
-    """What is said of an answer of this kind."""
-
-    what: str
-    why: str
-    nudge: str
-
-
-PROBES = {
-    "random_answer": Probe(
-        N_("Called twice with the same input, `{function}` gives two different answers."),
-        N_("Nothing in this call may be random."),
-        N_("Is there a dropout with a rate of its own, or one that does not look at the mode?"),
-    ),
-    "answer_depends_on_earlier_calls": Probe(
-        N_("Called twice with the same input and the same random seed, `{function}` gives two different answers."),
-        N_("The first call leaves something behind that the second one uses."),
-        N_("What does your code write into `self`, or into a list or tensor that outlives the call?"),
-    ),
-    "rows_short": Probe(
-        N_("The answer of `{function}` is right as far as it goes, but its last entries are missing."),
-        N_("A loop, a slice or a division that rounds down leaves out the rest."),
-        N_("Try a length that is no multiple of the block."),
-    ),
-    "sign_of_the_answer": Probe(
-        N_("The answer of `{function}` is right but for its sign."), N_("Something is subtracted the wrong way round."),
-        TRY_IT,
-    ),
-    "answer_scaled": Probe(
-        N_("The answer of `{function}` is {factor} times the right one."),
-        N_("A division or a factor is missing, or there is one too many."), TRY_IT,
-    ),
-    "rows_scaled": Probe(
-        N_("Each row of the answer of `{function}` is the right one times a factor of its own."),
-        N_("The rows are divided by something else than their own sum, or not at all."), TRY_IT,
-    ),
-    "answer_shifted": Probe(
-        N_("The answer of `{function}` is the right one, moved by one place along dimension {dim}."),
-        N_("An index is off by one."), WHICH,
-    ),
-    "answer_reversed": Probe(
-        N_("The answer of `{function}` is the right one, reversed along dimension {dim}."),
-        N_("It is counted from the other end."), WHICH,
-    ),
-    "answer_transposed": Probe(
-        N_("The answer of `{function}` is the right one with dimensions {dim} and {other} exchanged."),
-        N_("Rows are taken for columns, or one dimension for another."), WHICH,
-    ),
-    "answer_of_the_first": Probe(
-        N_("In the answer of `{function}`, everything along dimension {dim} has the values of the first entry."),
-        N_("Each entry has an answer of its own."), WHICH,
-    ),
-}  # fmt: skip
 REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
 Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
 
 
 def found_in(verdict: Verdict) -> list[Found] | None:
-    """How the student's answer relates to the right one, what says most first; None if that can't be looked at."""
+    """The relations of the student's answer to the right one, the most telling first; None if it can't be compared."""
     pairs = list(_numbers(verdict))
     if not pairs:
         return None
@@ -121,6 +66,7 @@ def _as_numbers(leaf: object) -> Tensor | None:
 
 
 def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
+    """The relations between an answer and the right one, by shape, position, scale and rows."""
     if mine.shape != right.shape:
         if all(0 < own <= due for own, due in zip(mine.shape, right.shape, strict=True)):
             part = right[tuple(slice(0, own) for own in mine.shape)]
@@ -133,6 +79,7 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
 
 
 def _same(mine: Tensor, right: Tensor) -> bool:
+    """True if two tensors are equal up to rounding."""
     return mine.shape == right.shape and torch.allclose(mine, right, rtol=ROOM, atol=ROOM * _size(right))
 
 
@@ -141,6 +88,7 @@ def _size(tensor: Tensor) -> float:
 
 
 def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
+    """Yields the relation in which two dimensions are exchanged."""
     for one in range(right.ndim):
         for other in range(one + 1, right.ndim):
             if right.shape[one] > 1 and right.shape[other] > 1 and _same(mine, right.transpose(one, other)):
@@ -148,7 +96,7 @@ def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 
 def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
-    """The right numbers in other places."""
+    """Yields the relation in which the right numbers are in the wrong positions."""
     if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
         return
     yield from _exchanged(mine, right)
@@ -170,11 +118,11 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 
 def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
-    """A factor of the whole answer, as a formula of the sizes in play, and one of each row."""
-    told = right.abs() > ROOM * _size(right)
-    if int(told.sum()) == 0 or not bool((mine[~told].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
+    """Yields the relations by a factor: one of the whole answer, as a formula of sizes, or one of each row."""
+    large = right.abs() > ROOM * _size(right)
+    if int(large.sum()) == 0 or not bool((mine[~large].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
         return
-    ratios = mine[told] / right[told]
+    ratios = mine[large] / right[large]
     factor = float(ratios.median())
     if factor and bool(((ratios - factor).abs() <= ROOM * abs(factor)).all()):
         if math.isclose(factor, -1.0, rel_tol=ROOM):
@@ -212,7 +160,7 @@ def _sizes(about: Exchange) -> dict[str, float]:
 
 
 class Failing(NamedTuple):
-    """A failing check without a name, and the public name whose answer failed it."""
+    """A failing check without a diagnosis, and the public name with the answer that failed it."""
 
     function: str
     check: Callable[..., None]
@@ -222,8 +170,8 @@ class Failing(NamedTuple):
 def diagnoses(
     failing: list[Failing], student: Backend, oracle: Oracle, seeds: tuple[int, int], device: str, shows_values: bool
 ) -> dict[str, list[Misconception]]:
-    """What probes say of failing checks, by name. The second seed is that of one more draw. Unless values are shown,
-    nothing is said that relates an answer to the right one."""
+    """The probes' diagnoses of failing checks, by name. The second seed is that of one more draw. Unless values are
+    shown, nothing is said that relates an answer to the right one."""
     said: dict[str, list[Misconception]] = {}
     for function in dict.fromkeys(each.function for each in failing):
         related = [each for each in failing if each.function == function]
@@ -232,21 +180,23 @@ def diagnoses(
         def again(check: Callable[..., None] = check) -> Verdict:
             return run_check(check, student, oracle, seed=seeds[1], device=device)
 
-        told = agreed([each.verdict for each in related], again) if shows_values else None
-        if told is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
-            told = name, ()
-        if told is not None:
-            name = told[0]
-            words = {"function": function, **dict(told[1])}
+        relation = agreed([each.verdict for each in related], again) if shows_values else None
+        if relation is None and (name := unrepeatable(check, student, oracle, seeds[0], device)):
+            relation = name, ()
+        if relation is not None:
+            name = relation[0]
+            words = {"function": function, **dict(relation[1])}
             diagnosis = Misconception(name, "", {function: None}, *PROBES[name], words=words)
             said |= {
-                each.check.__name__: [diagnosis] for each in related if name in REPEATED or holds_in(told, each.verdict)
+                each.check.__name__: [diagnosis]
+                for each in related
+                if name in REPEATED or holds_in(relation, each.verdict)
             }
     return said
 
 
 def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:
-    """What holds in all verdicts that can be looked at, of two at least or in one more draw as well."""
+    """The relation that holds in all comparable verdicts: in two at least, or in one and under another draw."""
     every = [found for found in map(found_in, verdicts) if found is not None]
     if not every:
         return None
@@ -257,7 +207,7 @@ def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Foun
 
 
 def holds_in(told: Found, verdict: Verdict) -> bool:
-    """Whether what was found holds in a verdict, as far as it can be looked at."""
+    """True if the relation holds in a verdict, or the verdict can't be compared."""
     found = found_in(verdict)
     return found is None or told in found
 
@@ -270,14 +220,14 @@ class Twice:
         self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
 
     def begin_check(self, seed: int) -> None:
-        """Like the backend's."""
+        """Starts a check on both: drops modules, seeds the random stream."""
         self._backend.begin_check(seed)
 
     def ask(self, call: Call) -> Outcome:
-        """The first answer."""
+        """The first answer; notes if a second one differs."""
         outcome = self._backend.ask(call)
-        given = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
-        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in given):
+        values = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
+        if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in values):
             return outcome  # what it may change, as a cache, differs rightly
         if not self._alike(outcome, self._backend.ask(replace(call, first=()))):
             seeded = replace(call, first=(), options=replace(call.options, seed=1))
@@ -299,8 +249,8 @@ class Twice:
 
 
 def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
-    """Whether a call of a failing check is random, or changed by an earlier one, in which right code is neither: the
-    name of the probe, or nothing. Only if there is a reference to ask."""
+    """The name of the probe for a call of a failing check that is random, or changed by an earlier call, unlike the
+    reference's; else empty. Only if there is a reference to ask."""
     right = oracle.again()
     if right is None:
         return ""

@@ -29,7 +29,7 @@ MANNER_ROOM = 0.3
 STILL = 0.1  # variation below this share of the expected one counts as none
 # Zeros more clustered than this may be there on purpose, as under a mask: such answers are not compared.
 ON_PURPOSE = 3.0
-OPPOSITE = 0.4  # where a larger share is zero, two draws may have no kept element in common
+OPPOSITE = 0.4  # with a larger share of zeros, two draws may have no kept element in common
 # If there are more ways than this to choose the dropped elements, dropping exactly the smallest is no coincidence.
 FEWEST_ORDERS = 10**7
 # Each answer of a student is compared with those of many misconceptions.
@@ -40,17 +40,17 @@ _PROFILES: dict[int, tuple[Outcome, list[bytes]]] = {}
 def profile(outcome: Outcome) -> list[bytes]:
     """The statistics of a random answer, for each floating tensor in half precision: the share of zeros, how it varies
     along each dimension, and a sample of the values."""
-    kept = _PROFILES.get(id(outcome))
-    if kept is None or kept[0] is not outcome:
+    cached = _PROFILES.get(id(outcome))
+    if cached is None or cached[0] is not outcome:
         if len(_PROFILES) == MOST_PROFILES:
             _PROFILES.clear()
-        kept = outcome, [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
-        _PROFILES[id(outcome)] = kept
-    return kept[1]
+        cached = outcome, [_profile(tensor) for tensor in _tensors([outcome.value, outcome.gradients])]
+        _PROFILES[id(outcome)] = cached
+    return cached[1]
 
 
 def tells(profile: Sequence[bytes]) -> bool:
-    """Whether something was dropped: values without a zero can only be compared exactly."""
+    """True if the answer has zeros, as dropout makes: values without a zero can only be compared exactly."""
     return any(0 < _unpacked(one)[0] < 1 for one in profile)
 
 
@@ -68,7 +68,7 @@ def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int
 def pairs(outcome: Outcome) -> list[bytes]:
     """The frequency of pairs of whole numbers that follow each other, at the end of the rows of a tensor (..., T),
     which doesn't depend on the draw in sampled tokens. Only of tensors with enough rows, and few different pairs."""
-    made = []
+    counted = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
         if len(rows) >= FEWEST_ROWS and int(rows.min()) >= 0 and int(rows.max()) < LARGEST_TOKEN:
@@ -76,8 +76,8 @@ def pairs(outcome: Outcome) -> list[bytes]:
             both, counts = (rows[:, 0] * LARGEST_TOKEN + rows[:, 1]).unique(return_counts=True)
             distinct = torch.stack([both // LARGEST_TOKEN, both % LARGEST_TOKEN], 1)
             if len(distinct) <= MOST_PAIRS:
-                made.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
-    return made
+                counted.append(torch.cat([distinct, counts[:, None]], 1).numpy().tobytes())
+    return counted
 
 
 def has_tokens(outcome: Outcome) -> bool:
@@ -86,6 +86,7 @@ def has_tokens(outcome: Outcome) -> bool:
 
 
 def _tokens(outcome: Outcome) -> list[Tensor]:
+    """The answer's tensors of whole numbers with rows (two dimensions or more)."""
     numbers = (numbers_of(leaf) for leaf in leaves(outcome.value))
     return [
         tensor
@@ -101,6 +102,7 @@ def pairs_alike(mine: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
 
 
 def _same_rates(mine: bytes, theirs: bytes) -> bool:
+    """True if pairs follow each other at the same rates, within what chance allows."""
     one, other = ({(a, b): n for a, b, n in _counted(packed)} for packed in (mine, theirs))
     totals = [Counter[int](), Counter[int]()]
     for counts, total in zip((one, other), totals, strict=True):
@@ -117,6 +119,7 @@ def _same_rates(mine: bytes, theirs: bytes) -> bool:
 
 
 def _counted(packed: bytes) -> list[list[int]]:
+    """Triples of a number, the next one, and how often they follow each other."""
     counted: list[list[int]] = torch.frombuffer(bytearray(packed), dtype=torch.int64).view(-1, 3).tolist()
     return counted
 
@@ -132,6 +135,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _profile(tensor: Tensor) -> bytes:
+    """The statistics of one tensor, packed: share of zeros, its spread along each dimension, a sample of values."""
     flat = tensor.detach().flatten().double()
     zeros = (tensor == 0).double()
     share = float(zeros.mean()) if len(flat) else 0.0
@@ -143,6 +147,7 @@ def _profile(tensor: Tensor) -> bytes:
 
 
 def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
+    """True if two profiles of tensors of this shape may be draws of one distribution."""
     (share, varies, sample), (other_share, other_varies, other_sample) = _unpacked(mine), _unpacked(theirs)
     if not len(varies) == len(other_varies) == len(shape) or len(sample) != len(other_sample):
         return False
@@ -159,10 +164,10 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
             return False
     if _by_size(sample, other_sample) != _by_size(other_sample, sample):
         return False
-    kept = (sample != 0) & (other_sample != 0)
-    if int(kept.sum()) < min(FEWEST, len(sample)):
+    both = (sample != 0) & (other_sample != 0)
+    if int(both.sum()) < min(FEWEST, len(sample)):
         return False
-    return torch.allclose(sample[kept], other_sample[kept], rtol=NEAR, atol=1e-6, equal_nan=True)
+    return torch.allclose(sample[both], other_sample[both], rtol=NEAR, atol=1e-6, equal_nan=True)
 
 
 def _by_size(sample: Tensor, other_sample: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The messages and verdicts that are known of each step under its seed, shared by all judges of a run.
+"""The known messages and verdicts of each step under its seed, shared by all judges of a run.
 
 They share one anonymous file: each appends what it has learned, and reads what the others have. No worker has it.
 """
@@ -54,7 +54,7 @@ class SharedScripts:
         return self._of_step[step][1]
 
     def refresh(self) -> None:
-        """Takes what other judges have learned."""
+        """Reads the scripts that other judges have learned."""
         if self._descriptor is None:
             return
         head = self._head()
@@ -71,7 +71,7 @@ class SharedScripts:
             self._take(msgspec.msgpack.decode(data[at - length : at], type=LearnedCheck))
 
     def publish(self, step: str) -> None:
-        """Appends what was learned of a step since."""
+        """Appends the scripts of a step that were learned since the last call."""
         if self._descriptor is None or step not in self._of_step:
             return
         seed, devices = self._of_step[step]
@@ -89,25 +89,25 @@ class SharedScripts:
             os.pwrite(self._descriptor, HEAD.pack(*self._read), START)
 
     def _new(self, step: str, seed: int, devices: dict[str, Checks]) -> Iterator[bytes]:
+        """The scripts of a step that have changed since they were last written, encoded."""
         for device, checks in devices.items():
             for check, script in checks.items():
-                known = seed, len(script.passed), len(script.reached)
+                version = seed, len(script.passed), len(script.reached)
                 before = self._written.get((step, device, check))
-                self._written[step, device, check] = known
-                if known != before:
+                self._written[step, device, check] = version
+                if version != before:
                     entry = LearnedCheck(step, seed, device, check, script.groups, script.passed, script.reached)
                     data = msgspec.msgpack.encode(entry)
                     yield LENGTH.pack(len(data)) + data
 
     def _take(self, entry: LearnedCheck) -> None:
+        """Adds a script that another judge has learned."""
         checks = self.of(entry.step, entry.seed).setdefault(entry.device, {})
         script = checks.setdefault(entry.check, Script(entry.groups))
         script.passed |= entry.passed
         if script.groups == entry.groups:
             script.reached |= entry.reached
-        self._written[entry.step, entry.device, entry.check] = (
-            entry.seed, len(script.passed), len(script.reached),
-        )  # fmt: skip
+        self._written[entry.step, entry.device, entry.check] = (entry.seed, len(script.passed), len(script.reached))
 
     def _head(self) -> tuple[int, int]:
         assert self._descriptor is not None

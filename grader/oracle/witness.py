@@ -1,8 +1,8 @@
-"""Whether a student's answers in a failing check are those of a misconception.
+"""Compares a student's answers in a failing check with those of misconceptions.
 
-A misconception that is asked a check gives a list of fingerprints. Where they come from is the business of an `Asked`:
-a tape has them from a recording, `AskedHere` runs the misconception as far as it answers like the student. Both are
-compared in the same way, so that a learner's kit and a checkout name the same mistakes.
+A misconception that is asked a check gives a list of fingerprints. An `Asked` provides them: a tape has them from a
+recording, `AskedHere` runs the misconception as far as it answers like the student. Both are compared in the same way,
+so that a learner's kit and a checkout name the same mistakes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ USUAL, OTHER_STREAM, ALONE = range(
 class Question:
     """One failing check under one seed, the student's answers in it, and the public names it called.
 
-    `refused` is the call whose answer failed it, if the check says so; else it was the last one. `blames`: the name
-    that was wrong, where the answer of another shows it.
+    `refused` is the call with the answer that failed it, if the check says so; else it was the last one. `blames`: the
+    name that was wrong, if the answer of another shows it.
     """
 
     check: Callable[..., None]
@@ -63,22 +63,22 @@ class Question:
         last = self.refused or (self.answers[-1] if self.answers else None)
         return self.blames or (last.name if last else "")
 
-    def counts(self, place: int, replaced: Collection[str]) -> bool:
-        """Whether the student's answer at this place says something about what replaces these names: an answer of one
-        of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was right,
-        or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer may
-        differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
-        theirs = self.answers[place]
-        if theirs is self.refused or place == len(self.answers) - 1:
+    def counts(self, index: int, replaced: Collection[str]) -> bool:
+        """True if the student's answer at this index says something about code that replaces these names: an answer of
+        one of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was
+        right, or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer
+        may differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
+        theirs = self.answers[index]
+        if theirs is self.refused or index == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
-    def agrees(self, print_: Fingerprint, place: int, wrong: Misconception) -> bool:
-        """Whether the student's answer at this place is the one of this fingerprint, or one that does not count."""
-        if place >= len(self.answers):
+    def agrees(self, print_: Fingerprint, index: int, wrong: Misconception) -> bool:
+        """True if the student's answer at this index has this fingerprint, or does not count."""
+        if index >= len(self.answers):
             return False
-        last = place == len(self.answers) - 1
-        return not self.counts(place, wrong.replaced) or agree_in(print_, self.answers[place], self.device, last)
+        last = index == len(self.answers) - 1
+        return not self.counts(index, wrong.replaced) or agree_in(print_, self.answers[index], self.device, last)
 
 
 @dataclass
@@ -113,11 +113,11 @@ class Asked(Protocol):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """Its answers under the seed and on the device of the question: to the end, or until they differ from those of
-        `until`. None if it passes the check, or has no such form."""
+        """A misconception's answers under the seed and on the device of the question: to the end, or until they differ
+        from those of `until`. None if it passes the check, or has no such form."""
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None if what that answers is not known."""
+        """Two misconceptions of different names in one file; None if its answers are not known."""
         return None
 
 
@@ -136,6 +136,7 @@ class Witness:
         return question.alike[wrong.name]
 
     def _is_alike(self, wrong: Misconception, question: Question) -> bool:
+        """True if some form of the misconception ends the check as the student's code did."""
         usual = self.asked.answers(wrong, question.name, question, USUAL, until=question)
         matched = usual.matched_by(question, wrong) if usual else 0
         if usual and usual.end_like(question, matched):
@@ -159,15 +160,15 @@ class Witness:
         return (ALONE,) if uses_it else ()
 
     def exactly(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception, found to be `alike`, gave the student's last answer also where any would do: in
-        place of an error."""
+        """Whether the misconception, found to be `alike`, gave exactly the student's last answer, even if any value
+        would do: in place of an error."""
         prints = self._usual(wrong, question).prints
         last = question.answers[-1]
         return len(prints) == len(question.answers) and agree_in(prints[-1], last, question.device, exactly=True)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
-        device of the question. Where it fails by a name that only uses one of those, the student may use none."""
+        device of the question. If it fails by a name that only uses one of those, the student need not use it."""
         every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
         return {name for name, known in every.items() if known and known.refused and known.about in wrong.replaced}
 
@@ -194,7 +195,8 @@ class Witness:
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
     def _parted(self, wrong: Misconception, question: Question) -> tuple[Fingerprint | None, Exchange | None]:
-        """The answer in which it parted from the student, or its last one, and the student's at this place."""
+        """The first answer of the misconception that differs from the student's, or its last one; and the student's at
+        this index."""
         answers = self._usual(wrong, question, until=question)
         place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
         return (answers.prints[place], question.answers[place]) if place >= 0 else (None, None)
@@ -205,6 +207,7 @@ class Witness:
         return bool(answers.refused) and len(answers.prints) <= len(question.answers)
 
     def _usual(self, wrong: Misconception, question: Question, until: Question | None = None) -> Replies:
+        """The answers of a misconception in its usual form; empty without any."""
         return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
@@ -212,8 +215,9 @@ class AskedHere(Asked):
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
     the same one's next save, gets the same calls as long as the seed stays the same.
 
-    `backend` is asked for a misconception in a file whose other names use what it replaces, and for one (True) whose
-    other names do not, or None if there are no such names. `touched` gives the names that use what is replaced.
+    `backend` is asked for a misconception in a file with other names that use what it replaces, and for one (True) in a
+    file with other names that do not, or None if there are no such names. `touched` gives the names that use what is
+    replaced.
     """
 
     def __init__(
@@ -236,28 +240,30 @@ class AskedHere(Asked):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """See `Asked`. A check runs from its first call on, since a module's state depends on the earlier ones."""
+        """The answers of a misconception, by running it; see `Asked`. A check runs from its first call on, since a
+        module's state depends on the earlier ones.
+        """
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
-        known = self._known.setdefault(key, Replies())
+        replies = self._known.setdefault(key, Replies())
         # A prefix that the student shares may go on.
-        if known.refused is None and (until is None or known.matched_by(until, wrong) == len(known.prints)):
+        if replies.refused is None and (until is None or replies.matched_by(until, wrong) == len(replies.prints)):
             backend = self._backend(wrong, form == ALONE)
             if backend is None:
                 return None
             asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
-            known = self._known[key] = Replies(asked.prints)
+            replies = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
                 function = self._checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
-                known.refused, known.size = verdict.status != "pass", size_measured(verdict.exchanges)
-                known.about = verdict.blamed
-        return known
+                replies.refused, replies.size = verdict.status != "pass", size_measured(verdict.exchanges)
+                replies.about = verdict.blamed
+        return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """See `Asked`."""
+        """Two misconceptions of different names in one file; see `Asked`."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
@@ -290,9 +296,9 @@ class _Fingerprinted:
         outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
         drawn = self._backend.drew or self._wrong.own_draws
         with lifted():  # no two tensors of different shapes meet
-            made = fingerprint(call, outcome, self._device, drawn)
-            parted = self._until is not None and not self._until.agrees(made, len(self.prints), self._wrong)
-        self.prints.append(made)
+            print_ = fingerprint(call, outcome, self._device, drawn)
+            parted = self._until is not None and not self._until.agrees(print_, len(self.prints), self._wrong)
+        self.prints.append(print_)
         if parted:
             raise _Apart
         return outcome

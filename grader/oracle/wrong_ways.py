@@ -24,7 +24,7 @@ from torch.nn import functional
 from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Unreadable, Way
-from grader.base.paths import shown
+from grader.base.paths import SOLUTIONS, shown
 from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
@@ -33,7 +33,7 @@ AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Te
 
 
 class Made(Mapping[str, Any]):
-    """The public names that a mistake replaces, and what by: compiled when a value is first asked for."""
+    """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
         self._names, self._make = dict.fromkeys(names), make
@@ -55,10 +55,10 @@ class Made(Mapping[str, Any]):
 
 
 class Text:
-    """The text of the reference in a step's folder, and what edits make of it."""
+    """The text of the reference in a step's folder, and its edited forms."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, solutions: Path = SOLUTIONS) -> None:
+        self.folder, self.solutions = folder, solutions
 
     def edited(self, ways: Sequence[Way]) -> dict[str, str]:
         """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
@@ -79,10 +79,21 @@ class Text:
         }
 
     def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        """The edits of a text that replace `old` by `new`, one for each match."""
         if name not in self.definitions:
             raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
         text = self.definitions[name]
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
+
+    def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
+        """The mistakes of many steps that fit this definition, each by its name, with the changed text."""
+        for entry in mistakes.of_many_steps(self.solutions).entries.values():
+            for way in entry.ways:
+                if not way.facts.names or name in way.facts.names:
+                    places = [set(self._places(way, name, old, new)) for old, new in hunks(way.code)]
+                    text = _written(self.definitions[name], sorted(set().union(*places)), way.place)
+                    if all(places) and text != self.definitions[name]:
+                        yield entry.name, text
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -115,7 +126,7 @@ class WrongWays(Text):
     @cached_property
     def single(self) -> list[Misconception]:
         """Each mistake in each of its forms: in the order of the names that they replace, then as they are written."""
-        texts, ways = mistakes.texts(self.folder, self.document), []
+        texts, ways = mistakes.texts(self.folder, self.document, self.solutions), []
         for entry in self.document.entries.values():
             for way in entry.ways if entry.name in texts else ():
                 form_of = entry.name if way is not entry.ways[0] else ""
@@ -130,15 +141,15 @@ class WrongWays(Text):
 
     @cached_property
     def pairs(self) -> list[Misconception]:
-        """Those that are made together: both edits of one text, or the block under a heading that joins both names."""
+        """The pairs of mistakes: both edits of one text, or the block under a heading that joins both names."""
         by_name = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
             tuple(name.split(mistakes.JOINED)): entry.ways
             for name, entry in self.document.entries.items()
             if mistakes.JOINED in name
         }
-        asked = dict.fromkeys([*self.document.together, *of_their_own])
-        for name in sorted({name for pair in asked for name in pair} - by_name.keys()):
+        headings = dict.fromkeys([*self.document.together, *of_their_own])
+        for name in sorted({name for pair in headings for name in pair} - by_name.keys()):
             raise Unreadable(
                 _("{folder}: a pair names {name}, which is no mistake here.", folder=shown(self.folder), name=name)
             )
@@ -146,7 +157,7 @@ class WrongWays(Text):
             paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
             if (one, other) in of_their_own
             else paired(by_name[one], by_name[other], self._made(self._ways[one], self._ways[other]))
-            for one, other in asked
+            for one, other in headings
         ]
 
     @cached_property
@@ -154,6 +165,7 @@ class WrongWays(Text):
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
     def _made(self, *ways: Way) -> Made:
+        """Names with all these mistakes made at once, compiled at first use."""
         names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
         return Made(list(names), lambda: self.compiled(*ways))
 
@@ -164,12 +176,12 @@ class WrongWays(Text):
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
         edited = self.edited([way for way in ways if way.language == "diff"])
         self._run("\n".join(edited.values()), names, " and ".join(way.place for way in ways))
-        made = set(edited)
+        changed = set(edited)
         for way in reversed(ways):  # the first may build on the second, as when it is before it in a list of bases
             if way.language != "diff":
-                self._define(way, names, made)
+                self._define(way, names, changed)
         whole = [name for way in ways for name in way.facts.names]
-        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in made)
+        rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in changed)
         self._run(rest, names, f"{ways[0].place}, what uses it")
         return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
 
@@ -180,7 +192,8 @@ class WrongWays(Text):
         return names
 
     def _called(self, name: str, made: Any) -> Any:
-        """A class in place of a function is one call: made with the arguments, and called for the result."""
+        """The replacement `made` of a public name; a class that replaces a function becomes a function that makes an
+        object with the arguments and calls it."""
         if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
             return made
 
@@ -206,7 +219,7 @@ class WrongWays(Text):
             made.add(name)
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
-        """One class of two that are made of the same pieces."""
+        """One class with the changes of both classes of a pair."""
         own = getattr(self.reference, name)
         of_one = all(isinstance(replacement, type) for replacement in both) and any(
             issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
@@ -219,7 +232,7 @@ class WrongWays(Text):
         return type(name, both, {})
 
     def _whole(self, way: Way) -> str:
-        """The definition that a block is, or is a part of."""
+        """The definition that a block holds, or changes a part of."""
         name = way.facts.names[0]
         try:
             body = ast.parse(way.code).body
@@ -251,7 +264,7 @@ class WrongWays(Text):
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
-    """The replaced and the new lines of each edit of a diff. Lines without a sign stay, before what changes."""
+    """The replaced and the new lines of each edit of a diff; lines without a sign stay as context before the change."""
     kept: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -306,7 +319,7 @@ def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> st
 
 
 def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]:
-    """An edit without what it leaves as it is: where it starts and ends in the text, and what is written there."""
+    """An edit reduced to what it changes: its start and end in the text, and the new text."""
     start, end, old = match.start(), match.end(), match[0]
     line = text[text.rfind("\n", 0, start) + 1 : start]
     new = new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])

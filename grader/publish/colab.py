@@ -53,9 +53,9 @@ def write(folder: Path) -> list[Path]:
 def notebook(track: str) -> NotebookNode:
     """The notebook of one track, in the language in use."""
     own = [step for step in steps.steps() if step.track == track]
-    made = release.notebook(own)
+    book = release.notebook(own)
     stubs = {f"{step.name}-answer": step.stub(current()) for step in own}
-    cells = [cell for cell in made.cells if not cell.id.endswith("-points")]
+    cells = [cell for cell in book.cells if not cell.id.endswith("-points")]
     for cell in cells:
         cell.metadata.pop("nbgrader", None)
         if cell.id in stubs:
@@ -63,14 +63,14 @@ def notebook(track: str) -> NotebookNode:
     head = v4.new_markdown_cell(_introduction(own[0].track), id="introduction")
     missing = _("Put the wheel of the release into the folder of this notebook.")
     install = INSTALL.format(folder=kit.TOP, language=current(), released=_released(), missing=missing)
-    made.cells = [
+    book.cells = [
         head,
         v4.new_code_cell(install.strip(), id="install"),
         *(cell for cell in cells if cell.id != "introduction"),
     ]
-    made.metadata.pop("attention", None)
-    nbformat.validate(made)
-    return NotebookNode(made)
+    book.metadata.pop("attention", None)
+    nbformat.validate(book)
+    return NotebookNode(book)
 
 
 def repository() -> str:
@@ -88,14 +88,14 @@ def _released() -> list[str]:
 
 def _introduction(track: str) -> str:
     needed = _(
-        "Steps may use earlier ones: where you have them as files, put them into `attention-from-scratch/exercises/`."
+        "Steps may use earlier ones: if you have them as files, put them into `attention-from-scratch/exercises/`."
     )
     return "\n\n".join(
         [
             "# " + _("Attention from scratch") + f" · {track}",
             _(
-                "The next cell installs the kit and makes a folder for it; where it can't download the wheel of the "
-                "release, upload that beside this notebook first. Then write your code in the cells that say "
+                "The next cell installs the kit and makes a folder for it; if it can't download the wheel of the "
+                "release, upload that next to this notebook first. Then write your code in the cells that say "
                 "`NotImplementedError`, run them, and run the cell below each: it says what is right, what is "
                 "wrong, and why."
             ),

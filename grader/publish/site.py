@@ -83,13 +83,13 @@ def build(folder: Path) -> Path:
     sources = folder.with_name(f"{folder.name}-source")
     shutil.rmtree(sources, ignore_errors=True)
     drawn = {step.folder: pictures.pictures(step.folder) for step in steps.steps()}
-    known = solutions()
+    every = solutions()
     with contextlib.ExitStack() as stack:
         building = []
         for spoken in LANGUAGES:  # one is built while the next is collected
             source = sources / spoken
             with language.use(spoken):
-                collected = collect(spoken, source / "docs", drawn, known)
+                collected = collect(spoken, source / "docs", drawn, every)
                 (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
             building.append(_building(source))
             stack.enter_context(building[-1])
@@ -101,7 +101,7 @@ def build(folder: Path) -> Path:
                 raise NotBuilt(complained.strip().rpartition("\n")[2] or said.strip())
             shutil.move(sources / spoken / "site", to)
             _keep_at_home(to)
-            (to / "404.html").unlink()  # its links begin at the root of a server that we don't know
+            (to / "404.html").unlink()  # its links start at the root of a server that we don't know
     return folder / "index.html"
 
 
@@ -140,7 +140,7 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
 
 
 def _breaking(text: str) -> str:
-    """Long names in tables may go on in the next line, behind an underscore."""
+    """The text with long names in tables allowed to wrap behind an underscore."""
     names = re.compile(r"(?m)(?<=\| )`(\w+)`(?= \|)")
     return names.sub(lambda match: f"<code>{match[1].replace('_', '_<wbr>')}</code>", text)
 
@@ -170,7 +170,7 @@ def _with_folded_hints(text: str) -> str:
 
 
 def _with_links(text: str) -> str:
-    """The commands that run a lab lead to the lab's page."""
+    """The text with its commands that run a lab turned into links to the lab's page."""
     labs = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
 
     def linked(match: re.Match[str]) -> str:
@@ -215,8 +215,10 @@ def _configuration(pages: Pages) -> str:
 
     home = {"en": "", "ko": "../"}[pages.language]
     korean = "./index.html" if home else "ko/index.html"
-    other = [{"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
-             {"name": "한국어", "link": korean, "lang": "ko"}]  # fmt: skip
+    other = [
+        {"name": "English", "link": f"{home or './'}index.html", "lang": "en"},
+        {"name": "한국어", "link": korean, "lang": "ko"},
+    ]
     scheme = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "primary": "indigo",
          "toggle": {"icon": f"material/{icon}", "name": label}}
@@ -268,7 +270,7 @@ class _Links(HTMLParser):
 
 
 def dead_links(folder: Path) -> Iterator[str]:
-    """Every link in the built site that leads to no file, or to no place on its page."""
+    """Every link in the built site to a file that is missing, or to an anchor that its page lacks."""
     pages = {path.resolve(): _read(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         for link in page.links:

@@ -24,7 +24,7 @@ from grader.base.paths import ROOT
 from grader.publish import colab
 
 PACKAGE = "attention_from_scratch"
-# In the wheel's kit its pages say `attention grade` where a cloned one says `make grade`.
+# In the wheel's kit the pages say `attention grade` for `make grade`.
 TYPED = re.compile(rf"\bmake (?=(?:{'|'.join(name for name in kit.TARGETS if name.isalpha() or '2' in name)})\b)")
 
 
@@ -77,14 +77,12 @@ def urls() -> str:
     address = colab.repository()
     if not address:
         return ""
-    urls = {
-        "Repository": address, "Issues": f"{address}/issues", "Changelog": f"{address}/blob/main/CHANGELOG.md",
-    }  # fmt: skip
+    urls = {"Repository": address, "Issues": f"{address}/issues", "Changelog": f"{address}/blob/main/CHANGELOG.md"}
     return "\n".join(["", "[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), ""])
 
 
 def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
-    """The kit's files, with the commands as they are typed there."""
+    """The kit's files as (name, content, mode), with the commands as they are typed in an installed wheel."""
     with zipfile.ZipFile(kit_zip) as archive:
         for name in archive.namelist():
             content = archive.read(name)

@@ -2,8 +2,8 @@
 calls it, after its runner has said in the environment what is graded.
 
 Source: https://github.com/foundation50/classroom50, its documentation's page Advanced-Autograding, and its
-`collect_scores.py`, which refuses points that are no whole numbers: they are in hundredths. Whose repository it is the
-runner writes in itself.
+`collect_scores.py`, which accepts whole numbers only: points are in hundredths. The runner adds the owner of the
+repository by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ HUNDREDTHS = 100
 
 
 def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dict[str, Any]:
-    """A test a step, each with its points; `about` is the environment that the runner makes. Raises KeyError."""
+    """Classroom 50's result: one test per step, with its points; `about` is the environment that the runner makes.
+    Raises KeyError."""
     tests = [
         {
             "test-name": f"{step.name}: {number(step.score)} / {number(step.max_score)}",
@@ -64,9 +65,9 @@ def main(arguments: list[str]) -> int:
 
 def _committed() -> datetime:
     """The time of the graded commit; now, if there is none."""
-    told = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
+    text = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
     try:
-        return datetime.fromisoformat(told.stdout.strip())
+        return datetime.fromisoformat(text.stdout.strip())
     except ValueError:
         return datetime.now(UTC)
 

@@ -64,7 +64,8 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
 
         def advance(graded: Graded, kept: bool) -> None:
             nonlocal done, here, failed, shown
-            done, here, failed = done + 1, here + (not kept), failed + (graded.report is None or graded.grader_failed)
+            done, here = done + 1, here + (not kept)
+            failed += graded.grader_failed or graded.report is None and not graded.absence
             trouble = _("{count} could not be graded").format(count=failed) if failed else ""
             bar.update(task, advance=1, description=trouble)
             now = time.monotonic()

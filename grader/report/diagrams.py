@@ -1,4 +1,4 @@
-"""Bars, weighted sums and the residual stream as SVG, panel by panel; none is wider than a phone."""
+"""Bars, weighted sums and the residual stream as SVG, panel by panel, each at most as wide as a phone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
 
 
 def _written(value: float | bool) -> str:
-    """Thousands in full: a bar has room for them."""
+    """A number as text, thousands in full: a bar has room for them."""
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
 
 
@@ -57,8 +57,11 @@ def _bar(zero: float, y: float, value: float | bool | None, scale: float, series
     filled = svg.box(
         min(zero, zero + length), y + 1, abs(length), BAR - 2, f' rx="1" style="fill:{svg.colour(series)}"'
     )
-    beside = svg.left(zero + length + 5, y + 11, _written(value)) if length >= 0 else svg.right(
-        zero + length - 5, y + 11, _written(value))  # fmt: skip
+    beside = (
+        svg.left(zero + length + 5, y + 11, _written(value))
+        if length >= 0
+        else svg.right(zero + length - 5, y + 11, _written(value))
+    )
     return [filled, beside]
 
 
@@ -71,36 +74,43 @@ def weighted_sum(picture: WeightedSum) -> list[Markup]:
     return [_sum(picture, index, scale) for index in range(len(picture.panels))]
 
 
-def _sum(picture: WeightedSum, place: int, scale: Scale) -> Markup:
-    title, weights = svg.titled(picture.panels[place][0]), picture.panels[place][1]
-    result = picture.results[place]
+def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
+    title, weights = svg.titled(picture.panels[index][0]), picture.panels[index][1]
+    result = picture.results[index]
     left = 12 + max(LETTER * svg.wide(svg.titled(label)) for label in picture.labels)
     end, start = svg.WIDEST - 8 - CELL * len(result), left + CELL * len(result)
     top, height = 58, ROW * (len(weights) - 1) + CELL
     middle = top + height / 2
-    heads = (((left + start) / 2, _(picture.names[0])), ((start + end) / 2, _("weight")),
-             (end + CELL * len(result) / 2, _(picture.names[1])))  # fmt: skip
+    heads = (
+        ((left + start) / 2, _(picture.names[0])),
+        ((start + end) / 2, _("weight")),
+        (end + CELL * len(result) / 2, _(picture.names[1])),
+    )
     inside = [svg.title(title), *(svg.text(x, 44, words) for x, words in heads)]
     for number, weight in enumerate(weights):
         y = top + ROW * number
-        inside += [svg.right(left - 6, y + CELL / 2 + 4, svg.titled(picture.labels[number])),
-                   *_vector(left, y, picture.values[number], scale)]  # fmt: skip
+        inside += [
+            svg.right(left - 6, y + CELL / 2 + 4, svg.titled(picture.labels[number])),
+            *_vector(left, y, picture.values[number], scale),
+        ]
         inside += _arrow((start + 2, y + CELL / 2), (end - 4, middle), weight)
     inside += _vector(end, middle - CELL / 2, result, scale)
-    terms = " + ".join(f"{short(weight)} · ({', '.join(map(short, value))})"
-                      for weight, value in zip(weights, picture.values, strict=True))  # fmt: skip
+    terms = " + ".join(
+        f"{short(weight)} · ({', '.join(map(short, value))})"
+        for weight, value in zip(weights, picture.values, strict=True)
+    )
     return svg.svg(svg.WIDEST, round(top + height + 10), title, inside, f"{terms} = ({', '.join(map(short, result))})")
 
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
-    made = []
+    parts = []
     for index, value in enumerate(values):
         level, at = scale.shade(value), x + CELL * index
         style = f' style="{fill(level)}" stroke="currentColor" stroke-opacity=".3" shape-rendering="crispEdges"'
-        made.append(svg.box(at, y, CELL, CELL, style))
+        parts.append(svg.box(at, y, CELL, CELL, style))
         shown = f' style="fill:{ink(level)}" font-size="11"'
-        made.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), shown))
-    return made
+        parts.append(svg.text(at + CELL / 2, y + CELL / 2 + 4, short(value), shown))
+    return parts
 
 
 def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
@@ -116,7 +126,7 @@ def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
 
 
 def stream(picture: Stream) -> list[Markup]:
-    """A panel each: the stream runs down, as wide as its vectors are long."""
+    """One panel each: the stream runs down, as wide as its vectors are long."""
     most = picture.most or max(
         size for _title, first, stages in picture.panels for size in (first, *(stage[2] for stage in stages))
     )
@@ -137,17 +147,19 @@ def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]]
 
 
 def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup]:
+    """A piece of the stream's line, `part` of its full width."""
     width = 3 + PIPE * part
     return [svg.box(x - width / 2, y, width, length, f' style="fill:{svg.colour(0)}" fill-opacity=".55"')]
 
 
 def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Markup]:
-    """Reads the stream above, adds to it below; its bar is as long as what it adds."""
+    """Draws a branch, which reads the stream above and adds to it below; its bar is as long as what it adds."""
     left, right = 122, svg.WIDEST - 8
     out = f"M{svg.number(x)} {svg.number(y + 12)}H{left}"
     back = f"M{left} {svg.number(y + 46)}H{svg.number(x + 9)}"
     return [
-        svg.rule(out, ' stroke-opacity=".6"'), svg.rule(back, ' stroke-opacity=".6"'),
+        svg.rule(out, ' stroke-opacity=".6"'),
+        svg.rule(back, ' stroke-opacity=".6"'),
         svg.box(left, y + 4, right - left, 50, ' rx="4" fill="none" stroke="currentColor" stroke-opacity=".5"'),
         svg.left(left + 8, y + 21, name),
         svg.box(left + 8, y + 32, (right - left - 76) * added / most, 12, f' rx="1" style="fill:{svg.colour(1)}"'),
@@ -156,4 +168,4 @@ def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Ma
             svg.number(x), svg.number(y + 46)
         ),
         svg.text(x, y + 50.5, "+", ' font-size="14"'),
-    ]  # fmt: skip
+    ]

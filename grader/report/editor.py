@@ -13,8 +13,8 @@ from grader.report.terminal import failing_checks
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
-    """One line for each step that fails: where its code raised, else where its function or class starts, and what the
-    first failing check says.
+    """One line for each step that fails: the place at which its code raised, else the start of its function or class,
+    and the message of the first failing check.
 
     A step that is not written yet has none: it is not a mistake.
     """

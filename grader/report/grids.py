@@ -1,4 +1,4 @@
-"""Matrices as SVG, panel by panel: every cell in its colour, with its number where there is space.
+"""Matrices as SVG, panel by panel: every cell in its colour, with its number if there is space.
 
 No panel is wider than a phone: cells of a larger matrix are smaller.
 """
@@ -19,7 +19,7 @@ from grader.report.sums import Explained
 LETTER = 7  # the mean width of one, at the size of labels
 EDGE, ABOVE, BELOW = 8, 30, 26  # next to a matrix, for its title and the name of its columns
 LARGEST, NUMBERED, FINE = 40, 26, 36  # side of a cell: at most, the least with a number, below it in a smaller size
-MOST_TOLD = 8  # rows and columns of a matrix whose numbers are told to who can't see it
+MOST_TOLD = 8  # most rows and columns of a matrix with numbers that are told to readers who can't see it
 GAP = 3  # between blocks
 STEP = 2  # of the scale of colours
 LINES = ' stroke="currentColor" stroke-opacity=".15"'  # between cells
@@ -45,7 +45,7 @@ class _Frame:
 def panels(
     picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Explained | None] = (), first: int = 0
 ) -> list[Markup]:
-    """The matrices, the last with the scale of colours, which is that of all the pictures `among` which they are.
+    """One panel for each matrix, the last with the scale of colours, which all the pictures in `among` share.
     `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
     here."""
     scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
@@ -69,8 +69,8 @@ def _coloured(matrix: Grid) -> bool:
     return any(value is not None and not isinstance(value, bool) for line in matrix for value in line)
 
 
-def _panel(picture: Matrices, place: int, scale: Scale, explained: Sequence[Explained | None], number: int) -> Markup:
-    title, matrix = svg.titled(picture.panels[place][0]), picture.panels[place][1]
+def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Explained | None], number: int) -> Markup:
+    title, matrix = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
     inside = [svg.title(title), *_labels(picture, frame, rows, columns)]
@@ -78,22 +78,23 @@ def _panel(picture: Matrices, place: int, scale: Scale, explained: Sequence[Expl
         for column, value in enumerate(line):
             inside += _cell(frame, row, column, value, scale, picture.blank)
     if picture.differs:
-        inside += [_outline(frame, row, column) for row, column in picture.differs[place]]
+        inside += [_outline(frame, row, column) for row, column in picture.differs[index]]
     right = frame.x(columns - 1) + frame.cell + EDGE
     if frame.slanted:
-        ends = (frame.x(place) + frame.cell / 2 + _slant(label) for place, label in enumerate(picture.columns))
+        ends = (frame.x(index) + frame.cell / 2 + _slant(label) for index, label in enumerate(picture.columns))
         right = max(right, *ends)
     width = max(right, min(svg.WIDEST, 8 + 8.8 * svg.wide(title)), 96)
     bottom = frame.y(rows - 1) + frame.cell + BELOW
-    if place == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
+    if index == len(picture.panels) - 1 and any(_coloured(matrix) for _title, matrix in picture.panels):
         inside.append(_scale_bar(scale, frame.left, bottom + 4))
         width, bottom = max(width, frame.left + STEP * BAR + 44), bottom + (32 if scale.low < 0 else 22)
     how = explained[number] if any(explained) else None
     if any(explained):
         inside += [
             svg.cell_button(frame.x(column), frame.y(row), frame.cell, (number, row, column), how and how(row, column))
-            for row in range(rows) for column in range(columns)
-        ]  # fmt: skip
+            for row in range(rows)
+            for column in range(columns)
+        ]
     return svg.svg(round(width), round(bottom), title, inside, _told(matrix), "group" if how else "img")
 
 
@@ -111,54 +112,57 @@ def _slant(label: str) -> float:
 
 
 def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[Markup]:
-    """Of the rows and the columns, and what they are."""
+    """The labels of the rows and the columns, and the names of both axes."""
     every = 1 if frame.cell >= 17 else 4
-    made = []
+    parts = []
     for row in range(rows):
         if picture.rows or row % every == 0:
             label = svg.titled(picture.rows[row]) if picture.rows else f"{row}"
-            made.append(svg.right(frame.left - 6, frame.y(row) + frame.cell / 2 + 4, label))
+            parts.append(svg.right(frame.left - 6, frame.y(row) + frame.cell / 2 + 4, label))
     for column in range(columns):
         if not picture.columns and column % every:
             continue
         label = svg.titled(picture.columns[column]) if picture.columns else f"{column}"
         x, y = frame.x(column) + frame.cell / 2, frame.top - 6
         turned = f' transform="rotate(-45 {svg.number(x)} {svg.number(y)})"'
-        made.append(svg.left(x, y, label, turned) if frame.slanted else svg.text(x, y, label))
+        parts.append(svg.left(x, y, label, turned) if frame.slanted else svg.text(x, y, label))
     middle = (frame.y(0) + frame.y(rows - 1) + frame.cell) / 2
     name, quiet = _(picture.row), ' fill-opacity=".75"'
     upright = "" if len(name) == 1 else f' transform="rotate(-90 11 {svg.number(middle)})"'
-    made.append(svg.text(11, middle + (4 if not upright else 3), name, quiet + upright))
+    parts.append(svg.text(11, middle + (4 if not upright else 3), name, quiet + upright))
     across = (frame.left + frame.x(columns - 1) + frame.cell) / 2
-    return [*made, svg.text(across, frame.y(rows - 1) + frame.cell + 18, _(picture.column), quiet)]
+    return [*parts, svg.text(across, frame.y(rows - 1) + frame.cell + 18, _(picture.column), quiet)]
 
 
 def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scale: Scale, blank: bool) -> list[Markup]:
     x, y, cell = frame.x(column), frame.y(row), frame.cell
     if value is None and blank:
         return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]
-    made, shade = [], PAGE_INK
+    parts, shade = [], PAGE_INK
     if value is not None:
         level = scale.shade(float(value))
         shade = ink(level)
-        made = [svg.box(x, y, cell, cell, f' style="{fill(level)}"{LINES} shape-rendering="crispEdges"')]
+        parts = [svg.box(x, y, cell, cell, f' style="{fill(level)}"{LINES} shape-rendering="crispEdges"')]
     if cell >= NUMBERED or value is None:
         size = 12 if cell >= FINE else 10 if cell >= 16 else 8
         text = {True: "✓", False: "·"}[value] if isinstance(value, bool) else short(value)
-        made.append(svg.text(x + cell / 2, y + cell / 2 + 4, text, f' style="fill:{shade}" font-size="{size}"'))
-    return made
+        parts.append(svg.text(x + cell / 2, y + cell / 2 + 4, text, f' style="fill:{shade}" font-size="{size}"'))
+    return parts
 
 
 def _outline(frame: _Frame, row: int, column: int) -> Markup:
-    """Light on dark: one of the two is seen on any colour, and on paper."""
+    """The outline of a cell, light on dark: one of the two is visible on any colour, and on paper."""
     x, y, side = frame.x(column) + 2, frame.y(row) + 2, frame.cell - 4
-    both = (svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
-            for ink, width in (("#000000", 3.5), ("#ffffff", 1.5)))  # fmt: skip
+    both = (
+        svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
+        for ink, width in (("#000000", 3.5), ("#ffffff", 1.5))
+    )
     return Markup("").join(both)
 
 
 def _told(matrix: Grid) -> str:
-    """The numbers, row by row, where there are few."""
+    """The numbers of a small matrix, row by row, for readers who can't see it; for a large one, that it is shown as
+    colours alone."""
     if max(len(matrix), len(matrix[0])) > MOST_TOLD:
         return _("A matrix as colours, from the smallest value to the largest.")
     return "; ".join(" ".join(short(value) for value in line) for line in matrix)

@@ -25,7 +25,7 @@ GAMMA = 0.75  # below 1: small weights are seen
 # The page, positive and negative, by light and by dark, for the contrast of what is written on a colour.
 LIGHT = (255, 255, 255), (11, 98, 176), (184, 80, 11)
 DARK = (26, 31, 38), (107, 177, 255), (255, 163, 92)
-NUMBERED = 8  # most rows and columns of a matrix whose cells show numbers
+NUMBERED = 8  # most rows and columns of a matrix with numbers in its cells
 NUMBER_WIDTH = 5  # characters that fit into a cell
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 60, 30  # space around a matrix for labels
 NARROWEST = 88  # height of a title
@@ -34,9 +34,11 @@ BAR = 48  # steps of the colour scale, each 4 wide: both its numbers fit below t
 PAGE_INK = "currentColor"
 # What is written on a colour, by whether black is read best on it in light and in dark.
 INKS = {
-    (True, False): "var(--on-pale, #000000)", (True, True): "#000000", (False, True): "var(--on-deep, #ffffff)",
+    (True, False): "var(--on-pale, #000000)",
+    (True, True): "#000000",
+    (False, True): "var(--on-deep, #ffffff)",
     (False, False): "#ffffff",
-}  # fmt: skip
+}
 
 Value = float | bool | None
 Matrix = list[list[Value]]
@@ -82,7 +84,7 @@ class Drawing:
 
     @property
     def grid(self) -> str:
-        """A path around the matrix and, where cells are large, between them."""
+        """A path around the matrix and, if its cells are large, between them."""
         step = self.cell if max(self.rows, self.columns) <= 2 * NUMBERED else 0
         wide, high = self.columns * self.cell, self.rows * self.cell
         across = (f"M0 {y}h{wide}" for y in range(step, high, step)) if step else ()

@@ -79,8 +79,8 @@ def panels(picture: Picture) -> list[Markup]:
 
 
 def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[list[Markup]]:
-    """One frame, still by still; matrices are on the scale of those in their place in the other frames. `with_sums`:
-    cells can be pressed."""
+    """One frame, still by still; a matrix is on the same scale as the matrices in its position in other frames.
+    `with_sums`: cells can be pressed."""
     stills = picture.frames[number] if isinstance(picture, Slider) else _stills(picture)
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
     behind = [matrix for still in stills if isinstance(still, Matrices) for matrix in still.behind]
@@ -142,18 +142,18 @@ def _part(text: str) -> Markup:
 def formula(latex: str) -> Markup:
     """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter."""
     try:
-        made = _converted(latex)
+        html = _converted(latex)
     except ModuleNotFoundError:
         return Markup("<pre><code>{}</code></pre>").format(latex)
-    return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), made)
+    return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), html)
 
 
 @cache
 def _converted(latex: str) -> Markup:
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
-    known = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
-    made = converter.convert(known, display="block").replace("\\_", "_").replace("\n", " ")
+    supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
+    made = converter.convert(supported, display="block").replace("\\_", "_").replace("\n", " ")
     return Markup(LETTERS.sub(lambda match: f"<mi>{''.join(LETTER.findall(match[0]))}</mi>", made))
 
 

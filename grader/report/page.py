@@ -127,7 +127,7 @@ class StepView:
         """Whether the page shows the step in detail, below the table."""
         return self.result.status not in ("pass", "todo") or bool(
             self.result.output or self.result.note or self.result.remarks
-        )  # fmt: skip
+        )
 
 
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
@@ -170,12 +170,12 @@ def formatted(markdown: str, *, inline: bool = False) -> Markup:
 def environment(*further: Path) -> Environment:
     """Renders the templates in this room and in `further` folders; text is escaped, its control characters made
     visible."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader([TEMPLATES, *further]), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.globals["_"] = _  # not the extension for i18n, which takes a translation for markup
-    return made
+    templates.globals["_"] = _  # not the extension for i18n, which takes a translation for markup
+    return templates
 
 
 @cache
@@ -187,8 +187,8 @@ def _filled(
     template: str, report: Report, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None
 ) -> str:
     following = reports.next_step(report)
-    given = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
-    steps = _steps(report.steps, every_picture, given)
+    shown_hints = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
+    steps = _steps(report.steps, every_picture, shown_hints)
     in_detail = {step.result.name for step in steps if step.detailed}
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
@@ -202,7 +202,7 @@ def _filled(
         tracks=reports.several_tracks(report),
         notes=report.notes, apart=reports.apart(report), ask=report.ask, unread=reports.unread(report),
         closing=reports.closing(report, of_class=of_class).plain.splitlines(),
-        steps=steps, next_hints=given.get(to_do, []),
+        steps=steps, next_hints=shown_hints.get(to_do, []),
         part=100 * reports.share(report),
     )  # fmt: skip
 
@@ -288,8 +288,8 @@ def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matr
 
 
 def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
-    """What is pressed in each of the two matrices: every cell whose sum is known. Each by itself: what was expected
-    says nothing about where a wrong number comes from."""
+    """The buttons of each of the two matrices: one for every cell with a known sum. Each matrix is explained by itself:
+    the expected one says nothing about how a wrong number arose."""
     made: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None

@@ -179,7 +179,7 @@ def _finite(value: float | bool | None) -> float | None:
 
 
 def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
-    """A panel each; `titled` is how a title is worded."""
+    """One panel each; `titled` words a title."""
     if isinstance(picture, Curves):
         return [_curves(picture, titled.format(title=_(title)), lines) for title, lines in picture.panels]
     return [_arrows(picture, titled.format(title=_(title)), sets) for title, sets in picture.panels]
@@ -272,6 +272,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
 
 
 def _tip(end: Point, number: int) -> Markup:
+    """The dot at the end of an arrow."""
     return Markup('<circle cx="{}" cy="{}" r="3.5" style="fill:{}"/>').format(
         svg.number(end[0]), svg.number(end[1]), svg.colour(number)
     )

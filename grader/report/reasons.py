@@ -1,4 +1,4 @@
-"""Why checks fail, where in the learner's file, and which of them for one reason."""
+"""The reasons for failing checks: their lines in the learner's file, and the checks that share a reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def named_line(text: str) -> re.Match[str] | None:
 
 
 def more(count: int, *, alike: bool = False) -> str:
-    """How many more checks of the step fail, or do so for the reason that was told."""
+    """A sentence that counts the step's other failing checks, and those of them with the same reason."""
     if alike:
         several = _("{count} more checks fail for the same reason.", count=count)
         return _("1 more check fails for the same reason.") if count == 1 else several

@@ -1,7 +1,7 @@
-"""Where a number of a picture comes from: its row of products, its exponential over their sum, its weighted sum.
+"""Explains a picture's numbers: a row of products, an exponential over a sum of them, a weighted sum.
 
 Found in the numbers alone: a matrix is explained by others of the same picture only if every one of its cells follows
-from them. So nothing has to be written beside a picture, and what is shown is true of what is drawn.
+from them. So authors write nothing next to a picture, and what is shown is true of what is drawn.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Explained = Callable[[int, int], Sum]
 
 
 def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Explained | None]:
-    """How each panel's cells arise from the other panels and from the `operands`, which are not drawn; None if they
-    don't."""
+    """For each panel, the sums by which its cells follow from the other panels and from the `operands`, which are not
+    drawn; None if they don't."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
 
     def of_drawn(how: Explained) -> Explained:
@@ -85,21 +85,23 @@ def _is_matrix(value: object) -> bool:
 
 
 def _numbers(matrix: Matrix) -> Rows | None:
-    """The matrix if it is one of numbers; a cell without one is minus infinity: hidden before a softmax."""
+    """The matrix if it holds numbers, else None; a cell without a number is minus infinity: hidden before a softmax."""
     if not matrix or not matrix[0] or any(isinstance(value, bool) for line in matrix for value in line):
         return None
     return [[-math.inf if value is None else float(value) for value in line] for line in matrix]
 
 
-def _of(place: int, every: Sequence[Rows | None]) -> Explained | None:
-    target = every[place]
+def _of(index: int, every: Sequence[Rows | None]) -> Explained | None:
+    """The explanation of one panel by the others; None if it has none, or is too large or too plain."""
+    target = every[index]
     if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({v for line in target for v in line}) < 3:
         return None
-    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != place]
+    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != index]
     return next(_ways(target, others), None)
 
 
 def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explained]:
+    """Every way in which a matrix follows from two of the others."""
     for first, second in product(others, others):
         yield from _as_products(target, first, second)
     for scores in others:
@@ -111,6 +113,7 @@ def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explaine
 
 
 def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as scaled products of the rows of two others, if it is that."""
     (_one, left), (_two, right) = first, second
     if len(left[0]) != len(right[0]) or len(left[0]) > MOST_TERMS or (len(left), len(right)) != _size(target):
         return
@@ -122,6 +125,7 @@ def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]
 
 
 def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as a softmax of scores, or as scores over a root, if it is that."""
     rows = scores[1]
     vary = any(
         len({score for score, weight in zip(line, weights, strict=True) if weight > 0}) > 1
@@ -153,12 +157,14 @@ def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Row
 
 
 def _holds(target: Rows, due: Rows) -> bool:
-    """Whether every cell is what is due, up to the digits that a picture keeps."""
+    """True if every cell equals the expected one, up to the digits that a picture keeps."""
     pairs = [pair for lines in zip(target, due, strict=True) for pair in zip(*lines, strict=True)]
     return all(math.isfinite(value) and abs(shown - value) <= NEAR + NEAR * abs(value) for shown, value in pairs)
 
 
 def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], divisor: str) -> Explained:
+    """Explains each cell as a product of two rows, over a `divisor`."""
+
     def explained(row: int, column: int) -> Sum:
         left, right = first[1][row], second[1][column]
         text = products(left, right, divisor, target[row][column])
@@ -168,6 +174,8 @@ def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], d
 
 
 def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
+    """Explains each cell as an exponential over the sum of its row's."""
+
     def explained(row: int, column: int) -> Sum:
         line, weights = scores[1][row], target[row]
         seen = [number for number, weight in enumerate(weights) if weight > 0]
@@ -178,6 +186,8 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
 
 
 def _quotients(target: Rows, scores: tuple[int, Rows], root: str) -> Explained:
+    """Explains each cell as a score over a root."""
+
     def explained(row: int, column: int) -> Sum:
         text = f"{_short(scores[1][row][column])} / {root} = {_short(target[row][column])}"
         return Sum(text, [(scores[0], row, column)])
@@ -186,6 +196,8 @@ def _quotients(target: Rows, scores: tuple[int, Rows], root: str) -> Explained:
 
 
 def _dropped(target: Rows, weights: tuple[int, Rows], rate: float) -> Explained:
+    """Explains each cell as a weight after dropout."""
+
     def explained(row: int, column: int) -> Sum:
         return Sum(dropped(weights[1][row][column], rate, target[row][column]), [(weights[0], row, column)])
 
@@ -193,6 +205,8 @@ def _dropped(target: Rows, weights: tuple[int, Rows], rate: float) -> Explained:
 
 
 def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Explained:
+    """Explains each cell as a weighted sum of a column of values."""
+
     def explained(row: int, column: int) -> Sum:
         line, down = weights[1][row], [each[column] for each in values[1]]
         cells = [(values[0], number, column) for number in range(len(down))]
@@ -256,8 +270,10 @@ def _size(rows: Rows) -> tuple[int, int]:
 
 
 def _terms(terms: list[str]) -> str:
+    """A sum of terms as text, the middle of a long one left out."""
     return " + ".join(terms if len(terms) <= SHOWN + 1 else [*terms[: SHOWN - 1], "…", terms[-1]])
 
 
 def _short(value: float) -> str:
+    """A number with three digits."""
     return f"{value:.3g}".replace("-", "−").replace("−inf", "−∞")

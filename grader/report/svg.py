@@ -20,7 +20,7 @@ COLOURS = ("#0b62b0", "#b8500b", "#12784f", "#8c2f9b", "#7a5c00", "#b3123f")  # 
 DASHES = ("", "6 4", "2 3", "8 3 2 3", "10 3", "4 2")
 FONT = "system-ui, 'Apple SD Gothic Neo', 'Malgun Gothic', 'Noto Sans KR', 'Noto Sans CJK KR', sans-serif"
 NUMBERED = re.compile(r"([a-z][a-z ]*) (\d+)")
-WIDEST = 340  # of a panel: the width of a phone, so that panels wrap and none is cut
+WIDEST = 340  # of a panel: the width of a phone, so that panels wrap and are not cut
 
 
 def standalone(picture: str) -> str:
@@ -38,7 +38,8 @@ def on_white(picture: str) -> str:
 def svg(
     width: float, height: float, title: str, inside: Iterable[Markup], description: str = "", role: str = "img"
 ) -> Markup:
-    """A panel; `description` is what it shows in words, for who can't see it; one with buttons in it is a `group`."""
+    """A panel; `description` says in words what it shows, for readers who can't see it; one with buttons in it is a
+    `group`."""
     head = Markup(
         '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
         'text-anchor="middle" role="{role}" aria-label="{label}">\n<title>{title}</title>\n'
@@ -98,7 +99,7 @@ def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
 
 
 def cell_button(x: float, y: float, side: float, at: tuple[int, int, int], told: Sum | None) -> Markup:
-    """What is pressed to see a cell's sum; `at` is its panel, row and column. Without a sum it can only be lit."""
+    """The button that shows a cell's sum; `at` is its panel, row and column. Without a sum it can only be lit."""
     place = ",".join(map(str, at))
     if told is None:
         return box(x, y, side, side, f' fill="none" class="cell" data-at="{place}"')
@@ -122,11 +123,11 @@ def number(value: float) -> str:
 
 def legend(names: Sequence[str], top: int, *, filled: bool = False) -> list[Markup]:
     """A line of each series, or a `filled` box, and its name, one below the other."""
-    made = []
+    parts = []
     for index, name in enumerate(names):
         y = top + 16 * index
         mark = (
             box(8, y - 5, 28, 10, f' rx="1" style="fill:{colour(index)}"') if filled else line([(8, y), (36, y)], index)
         )
-        made += [mark, left(42, y + 4, titled(name))]
-    return made
+        parts += [mark, left(42, y + 4, titled(name))]
+    return parts

@@ -26,15 +26,15 @@ from grader.base.results import (
     failed_steps,
     failing_in_order,
     is_open,
-)  # fmt: skip
+)
 from grader.report import reasons
 
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f]|{OBEYED.pattern}")
 COMMAND = re.compile(r"^([^\S\n]*+)(::|##\[)", re.MULTILINE)  # a runner of workflows obeys it
-OURS = re.compile(r"^([^\S\n]*+)(?=[✓✗◷↷])", re.MULTILINE)  # what a line of the grader's own begins with
+OURS = re.compile(r"^([^\S\n]*+)(?=[✓✗◷↷])", re.MULTILINE)  # the first characters of a line of the grader's own
 LABEL = re.compile(r"^(\S+)( {2,})(?=\S)")
 OUTPUT_LINES = 10
-TABLE_COLUMNS = 4  # of a matrix whose numbers are shown next to the expected ones, within 80 columns
+TABLE_COLUMNS = 4  # most columns of a matrix shown next to the expected one, within 80 columns of text
 TABLE_ROWS = 8
 TEXT_WIDTH = 100  # columns, if the report is text without a terminal
 SHADES = ("color(17)", "color(18)", "color(19)", "color(20)", "color(21)")  # from the smallest value to the largest
@@ -47,7 +47,7 @@ MARKS: dict[Status, tuple[str, str]] = {
     "skipped": ("↷", "yellow"),
     "todo": ("·", "dim"),
 }
-BY_HAND = "by_hand"  # in the names of checks whose numbers the lesson works
+BY_HAND = "by_hand"  # in the names of checks with numbers that the lesson works through
 GRADE = language.typed("make grade")  # what a learner types
 
 
@@ -174,9 +174,11 @@ def steps_table(report: Report) -> Table:
         status, word = badge_of(step)
         mark, style = MARKS[status]
         table.add_row(
-            step.name, step.title.partition(":")[0], f"{number(step.score)} / {number(step.max_score)}",
+            step.name,
+            step.title.partition(":")[0],
+            f"{number(step.score)} / {number(step.max_score)}",
             Text(f"{mark} {word}", style),
-        )  # fmt: skip
+        )
     table.add_section()
     for track in several_tracks(report):
         table.add_row("", track.title, f"{number(track.score)} / {number(track.max_score)}", "")
@@ -195,7 +197,7 @@ def several_tracks(report: Report) -> list[TrackResult]:
 
 
 def apart(report: Report) -> str:
-    """Why the points of the steps do not add up to the total; empty where they do, and while the mark is open."""
+    """Why the points of the steps do not add up to the total; empty if they do, or while the mark is open."""
     steps = sum(step.score for step in report.steps if step.score is not None)
     if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
         return ""
@@ -235,10 +237,10 @@ def detail(step: StepResult) -> RenderableType:
             shown.append(Padding(Text(sentence.format(number=int(step.name[4:6])), "dim"), (0, 0, 0, 2)))
         others = [other for other in failing if other is not check and not other.unwritten]
         alike = sum(reasons.same(check, other) for other in others)
-        told = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
+        further = [reasons.more(alike, alike=True)] * bool(alike) + [reasons.more(len(others) - alike)] * (
             len(others) > alike
         )
-        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in told]
+        shown += [Padding(Text(sentence, "dim"), (0, 0, 0, 2)) for sentence in further]
         if left := parts(step):
             shown.append(Padding(Text(left), (0, 0, 0, 2)))
     if step.message and not check:
@@ -260,8 +262,8 @@ def line_said(remark: LineRemark) -> str:
 
 
 def failing_checks(step: StepResult) -> list[CheckResult]:
-    """The checks of a step that do not pass, the one to tell of first. Where nothing of the file could be run, one
-    means all of them."""
+    """The checks of a step that do not pass, the one to tell of first. If nothing of the file could be run, one stands
+    for all of them."""
     if not step.stuck:
         return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)
@@ -308,7 +310,7 @@ def checks_table(step: StepResult) -> Table:
 
 
 def _matrices(parting: Parting) -> Table:
-    """The expected and the actual matrix, cell by cell: shaded by value, with a star where they differ."""
+    """The expected and the actual matrix, cell by cell: shaded by value, with a star at each difference."""
     rows = list(zip(parting.expected, parting.got, parting.differs, strict=True))[:TABLE_ROWS]
     values = [value for wanted, got, _differs in rows for value in (*wanted, *got) if value is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)

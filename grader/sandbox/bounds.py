@@ -14,9 +14,12 @@ from grader.sandbox.process import LAYERS_EVERYWHERE, SLACK_SECONDS
 
 
 def restrict(
-    limits: Limits, folder: str, readable: Sequence[str] = (), proven: Sequence[str] = (),
+    limits: Limits,
+    folder: str,
+    readable: Sequence[str] = (),
+    proven: Sequence[str] = (),
     spaces: namespaces.Namespaces | None = None,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Confines the calling process for good: the last thing a worker does before it reads a learner's code.
 
     Returns the layers in force beyond process and limits. Raises LayerNotInForce if a layer that was `proven` on this

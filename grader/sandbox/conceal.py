@@ -1,8 +1,8 @@
-"""Hides this package from a learner's code in its own process: what measures that code must not be within its reach.
+"""Hides this package from a learner's code in its own process: the code that measures it must be out of its reach.
 
-Nothing here is a wall: who searches the memory, or calls native code, gets past it. It takes away the short ways: the
-package can't be imported, and neither a frame, nor a function, nor a list of classes leads to it. What is done below
-uses no global name and no built-in once a learner's code has run, which could have replaced it.
+None of it is a security boundary: code that searches the memory, or calls native code, gets past it. It removes the
+short ways: the package can't be imported, and neither a frame, nor a function, nor a list of classes leads to it. What
+is done below uses no global name and no built-in once a learner's code has run, which could have replaced it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from grader.sandbox import no_compiler
+
 OURS = __name__.partition(".")[0]
 NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and others from; here they do nothing
 # Classes that hold what is true at the moment; nothing that can be found leads to them.
-CHANGING = (
-    "BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback",
-)  # fmt: skip
+CHANGING = ("BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback")
 DOORS = ("check", "lab", "points")
-# What gives away any object of the process: nobody needs it for an exercise.
+# Functions that give access to any object of the process: no exercise needs them.
 SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
 PATCHED_EXTENSIONS = ("torch._C",)  # loading one again would put back what is counted with
 OF_TESTS = ("_test", "_xx")  # extensions that Python tests itself with: they hand out any code, or another interpreter
@@ -40,7 +40,7 @@ _sealed: list[bool] = []
 
 
 def seal_space(space: dict[str, Any]) -> None:
-    """Seals the functions and frames of what runs with these global names."""
+    """Seals the functions and frames of code that runs with these globals."""
     _spaces[id(space)] = space
 
 
@@ -60,7 +60,7 @@ def own_builtins() -> None:
 
 
 def suspicions() -> list[str]:
-    """The attempts since the last call that no answer to an exercise needs."""
+    """The suspicious attempts since the last call: such as no answer to an exercise needs."""
     tried = _suspicions[:]
     _suspicions.clear()
     return tried
@@ -96,7 +96,7 @@ def _classes(modules: Any) -> list[type]:
 
 
 class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds nothing by the name of this package, but for what a notebook imports from it; comes before Python's own."""
+    """An import finder before Python's own that hides this package, except for what notebooks import from it."""
 
     def __init__(self) -> None:
         self.note = _suspicions.append
@@ -113,7 +113,7 @@ class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Gives a notebook's door functions that do nothing."""
+        """Fills a module that notebooks import with functions that do nothing."""
         if module.__name__ == NOTEBOOK:
             module.__dict__.update(dict.fromkeys(DOORS, _done))
 
@@ -123,11 +123,16 @@ def _done(*given: object, **named: object) -> None:
 
 
 def _noting() -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that notes suspicious attempts, and refuses some imports."""
     note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
+    wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
     def notice(event: str, given: tuple[Any, ...]) -> None:
         if event in searches:
             note(event)
+        elif event == "exec" and wait and any(file in given[0].co_filename for file in put_off):
+            note(f"load {given[0].co_filename}")  # by another way than import, which would have them looked at first
+            raise ImportError(given[0].co_filename)
         elif event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
             note(f"load {given[0]}")
             raise ImportError(given[0])
@@ -139,7 +144,8 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
 
 
 def wipe_freed(on: bool) -> None:
-    """Has freed memory overwritten from now on, or not: `torch.empty` gives what stood there. Only glibc can do it."""
+    """Switches the overwriting of freed memory on or off: `torch.empty` returns memory with its old content. Only glibc
+    can do it."""
     libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_PERTURB, PERTURBED if on else 0)
@@ -161,20 +167,20 @@ def _overwrite_small(libc: Any) -> None:
 
 def _seal_functions_and_frames() -> None:
     _seal(
-        types.FunctionType, "__globals__",
+        types.FunctionType,
+        "__globals__",
         {"__globals__": _no_names, "__builtins__": _no_names, "__closure__": _nothing, "__code__": _hull},
         ("__defaults__", "__kwdefaults__"),
-    )  # fmt: skip
+    )
     names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
-    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, ("f_trace", "f_lineno"))
+    of_code = {"f_code": _hull, "f_generator": _nothing}  # the latter from Python 3.14 on
+    _seal(types.FrameType, "f_globals", {**names, **of_code}, ("f_trace", "f_lineno"))
 
 
-def _seal(
-    kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]
-) -> None:  # fmt: skip
-    """Has attributes of a type give something else `instead` for what runs in one of the spaces, and none be changed.
+def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:
+    """Makes attributes of a type return `instead` for code that runs in one of the spaces, and makes them read-only.
 
-    Python has no means for that, so it is done to the dictionary of the type.
+    Python has no means for that, so the type's dictionary is changed.
     """
     attributes = _names_of(kind)
     space, identity, spaces = attributes[space_of].__get__, id, _spaces
@@ -198,9 +204,9 @@ def _seal(
 
         return property(get, put, delete)
 
-    attributes.update({
-        name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes
-    })  # fmt: skip
+    attributes.update(
+        {name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes}
+    )
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
@@ -217,9 +223,9 @@ def _hide_subclasses(own: Sequence[type]) -> None:
 
 
 def _make_immutable(kind: type) -> None:
-    """Has Python refuse to change a class of ours: an instance of some can be found, and leads to it."""
+    """Makes a class of ours immutable: code that finds an instance of it could change it."""
     flags = ctypes.c_ulong.from_address(id(kind) + FLAGS_AT)
-    if flags.value == kind.__flags__:  # where this Python keeps them
+    if flags.value == kind.__flags__:  # if this Python keeps them there
         flags.value |= IMMUTABLE
 
 

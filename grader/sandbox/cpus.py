@@ -56,7 +56,7 @@ def allowed() -> set[int]:
 
 
 def pin(numbers: set[int]) -> None:
-    """Pins this process to these CPUs, where the system can."""
+    """Pins this process to these CPUs, if the system can."""
     if numbers and hasattr(os, "sched_setaffinity"):
         with suppress(OSError):  # a CPU was taken offline meanwhile
             os.sched_setaffinity(0, numbers)

@@ -7,8 +7,8 @@ import os
 
 def clean_environment() -> dict[str, str]:
     """The user's environment cut down: the variables that say where libraries are."""
-    kept = ("LD_LIBRARY_PATH", "DYLD_", "CUDA_", "NVIDIA_", "ONEDNN_", "SYSTEMROOT", "TZ", "KIT_DEBUG")
-    environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    prefixes = ("LD_LIBRARY_PATH", "DYLD_", "CUDA_", "NVIDIA_", "ONEDNN_", "SYSTEMROOT", "TZ", "KIT_DEBUG")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     one_thread = dict.fromkeys(
         ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT", "VECLIB_MAXIMUM_THREADS"),
         "1",

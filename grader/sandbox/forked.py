@@ -156,7 +156,7 @@ class ForkedProcess:
             self._wait(deadline, writing=True)
 
     def _read_ahead(self) -> None:
-        """Takes answers to the first of several calls before the last is sent: else both sides would wait."""
+        """Reads answers to the first of several calls before the last is sent: else both sides would wait."""
         with contextlib.suppress(BlockingIOError):
             while piece := self._channel.recv(1 << 16):
                 self._unread += piece
@@ -180,8 +180,8 @@ class ForkedProcess:
         return data
 
     def pause(self) -> None:
-        """Stops it until the next call: while the judge is busy it writes nothing. With a file system of its own, whose
-        size the kernel keeps, it goes on: stopping it would only make grading slower."""
+        """Stops it until the next call, so that it writes nothing while the judge is busy. With a file system of its
+        own, of a size that the kernel limits, it goes on: stopping it would only make grading slower."""
         self._signal(signal.SIGSTOP)
 
     def used(self) -> Used | None:
@@ -201,7 +201,7 @@ class ForkedProcess:
         self._rests = True
 
     def resume(self) -> None:
-        """Pins it anew, and drops what it was granted for another step's waiting."""
+        """Pins it anew, and drops the extra time that it got while another step waited."""
         if numbers := allowed():
             os.sched_setaffinity(self._pid, numbers)
         self._grace, self._starved_before = 0.0, 0.0
@@ -262,7 +262,7 @@ class ForkedProcess:
         self._kept += piece[: max(0, self._limits.output - len(self._kept))]
 
     def printed(self) -> str:
-        """Its output, truncated."""
+        """The worker's output so far, truncated."""
         if self._output >= 0:
             self._drain()
         return self._kept.decode("utf-8", errors="replace")

@@ -33,14 +33,17 @@ REFUSAL = "not while the reference of an earlier step is in its place"
 class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports `exercises.name` from the sources given, and `stepNN_name` alone as the same module.
 
-    Of a module in `public`, a reference, others see these names alone, and it is taken out of `sources`. `asked` notes
-    each step of the course that an import asks for, whether it is there or not.
+    Of a module in `public`, a reference, others see these names alone; it is removed from `sources`. `asked` notes each
+    step of the course that an import asks for, whether it is there or not.
     """
 
     def __init__(
-        self, sources: dict[str, tuple[str, str]], public: Mapping[str, Sequence[str]] = {}, seconds: float = 5.0,
+        self,
+        sources: dict[str, tuple[str, str]],
+        public: Mapping[str, Sequence[str]] = {},
+        seconds: float = 5.0,
         packages: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.references = _sealed({name: sources.pop(name) for name in public}, public) if public else {}
         self.sources: Mapping[str, tuple[str, str]] = sources
         self.asked: dict[str, bool] = {}  # and whether that was reported
@@ -79,7 +82,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def _is_asking(self) -> bool:
-        """Whether a line of the submission's imports, and no library for itself."""
+        """True if the submission imports, and not a library."""
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None and str(frame.f_globals.get("__name__")).startswith(IMPORTING):
             frame = frame.f_back
@@ -145,7 +148,8 @@ def _sealed(
 
 
 def _refuse_what_tells() -> None:
-    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that nobody can replace later
+    """Adds an audit hook that refuses all functions that give access to other code's frames."""
+    telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that cannot be replaced later
 
     def refuse(event: str, given: tuple[Any, ...]) -> None:
         if event in telling or (event == "object.__getattr__" and given[1] in of_generators):

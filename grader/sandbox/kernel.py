@@ -195,9 +195,9 @@ def restrict_files(folder: str, readable: Sequence[str], abi: int | None = None)
 def readable_paths(root: str) -> list[str]:
     """The paths that Python and torch may read later: the standard library, the installed packages, shared
     libraries."""
-    kept = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
+    folders = [Path(root).resolve(), Path(os.path.expanduser("~"))]  # a user without an entry has no home: "~" then
     paths = dict.fromkeys(Path(place).resolve() for place in library_places())
-    allowed = [path for path in paths if not any(own.is_relative_to(path) for own in kept)]
+    allowed = [path for path in paths if not any(own.is_relative_to(path) for own in folders)]
     return [str(path) for path in allowed if not any(other in path.parents for other in allowed)]
 
 
@@ -238,7 +238,7 @@ def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
 
 
 def ignore_stopped_children() -> None:
-    """Has SIGCHLD sent for children that end, and no longer for those that stop or go on: workers do, at every call.
+    """Restricts SIGCHLD to children that end, without those that stop or go on: workers do, at every call.
 
     Call it after a handler was set. Python's `signal` has no flags.
     """
@@ -274,8 +274,8 @@ def filter_calls() -> bool:
 
 @cache
 def allowed_calls() -> bytes:
-    """The filter up to the calls with arguments to check. It is the same for every worker: the zygote builds it before
-    it forks them."""
+    """The seccomp filter, as bytes, up to the calls with arguments to check; the same for every worker, built once by
+    the zygote."""
     column, architecture = MACHINES[platform.machine()]
     # Another architecture has other numbers: 32-bit calls are made from a 64-bit process by one instruction.
     program: list[Instruction] = [
@@ -293,7 +293,7 @@ def allowed_calls() -> bytes:
 
 
 def _own_calls(own: int) -> Iterator[Instruction]:
-    """Calls that are allowed with some arguments only, in the process with this pid."""
+    """The filter's instructions for calls that are allowed with some arguments only, in the process with this pid."""
     column, _architecture = MACHINES[platform.machine()]
     for calls, position, values in (
         ((72, 25), 1, FCNTL_COMMANDS),

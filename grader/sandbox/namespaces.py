@@ -1,8 +1,8 @@
 """Linux namespaces around the workers: no network but an isolated loopback, and a minimal file tree.
 
 They are made once, by a process that ends again, and each worker joins them in a fraction of a millisecond. No
-privileges are needed where the system lets an ordinary user make a user namespace; if it does not, this layer is
-missing and nothing else changes. All of it is asked of the kernel directly, for the reasons in `kernel`.
+privileges are needed if the system lets an ordinary user make a user namespace; if it does not, this layer is missing
+and nothing else changes. All of it is asked of the kernel directly, for the reasons in `kernel`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Namespaces:
     descriptors: tuple[int, ...]
 
     def join(self, disk: int) -> str:
-        """Moves this process in for good, with a file system of its own. Says where that is.
+        """Moves this process in for good, with a file system of its own, and returns that one's path.
 
         The kernel keeps it to `disk` bytes, in memory, and it goes with the process. Raises NotJoined. Capabilities
         over the namespaces are left: `kernel.drop_privileges` gives them up.
@@ -126,7 +126,7 @@ def _build_tree(place: str, readable: Sequence[str], spelled: Sequence[str]) -> 
 
 
 def _without_nested(paths: Sequence[str]) -> list[str]:
-    """The paths that are below none of the others: a bind mount includes what is below it."""
+    """The paths without those below another one: a bind mount includes them."""
     return [
         path for path in dict.fromkeys(paths) if not any(f"{path}/".startswith(f"{o}/") for o in paths if o != path)
     ]
@@ -153,8 +153,8 @@ def _links(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _mount(
     source: str | None, target: str, flags: int, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
-    given = source.encode() if source is not None else None
-    _done(f"mount {target}", libc().mount(given, target.encode(), kind, ctypes.c_ulong(flags), options))
+    name = source.encode() if source is not None else None
+    _done(f"mount {target}", libc().mount(name, target.encode(), kind, ctypes.c_ulong(flags), options))
 
 
 def _done(what: str, result: int) -> None:

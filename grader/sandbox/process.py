@@ -72,7 +72,7 @@ class Process(Protocol):
         """Exactly `count` bytes of its answers. Raises as `send` does."""
 
     def pause(self) -> None:
-        """Stops it until the next `send`, where the system allows it: an answer has come, and nothing is due."""
+        """Stops it until the next `send`, if the system allows it: an answer has come, and none is due."""
 
     def printed(self) -> str:
         """Its output so far, truncated."""
@@ -87,7 +87,7 @@ class Process(Protocol):
         """Kills it and every descendant. Returns its wait status (os.waitpid), None when unknown."""
 
     def dismiss(self) -> None:
-        """Like `kill`, without waiting."""
+        """Kills it like `kill`, without waiting."""
 
     def used(self) -> Used | None:
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""
@@ -103,7 +103,7 @@ class Process(Protocol):
 
 
 class Launcher:
-    """Starts workers, and knows which layers those of a run had."""
+    """Starts workers, and keeps the isolation layers that those of a run had."""
 
     def __init__(self) -> None:
         self._had: list[tuple[str, ...]] = []
@@ -129,7 +129,7 @@ class Launcher:
         self._had.append(process.layers)
 
     def note_again(self, process: Process) -> None:
-        """Counts a worker that takes another step among those of this run."""
+        """Counts a worker that takes over another step as one of this run."""
         self._had.append(process.layers)
 
 
@@ -141,15 +141,15 @@ class Worker:
         self._at_first = process.used()
 
     def can_go_on(self, limits: Limits) -> bool:
-        """Whether a step that it takes over has the time and the memory of a new process: no limit of its process is
-        reached sooner than those of the step."""
+        """True if a step that it takes over has the time and the memory of a new process: its process's limits are no
+        tighter than the step's."""
         now = self.process.used()
         if now is None or self._at_first is None:
             return False
         return now.seconds < SLACK_SECONDS and now.space - self._at_first.space < limits.memory // SLACK_SHARE
 
     def renewed(self) -> bool:
-        """Has it leave its step. Returns whether nothing of that step is left that would reach the next one."""
+        """Makes it leave its step. Returns True if nothing of that step remains that could affect the next one."""
         try:
             self.process.resume()
             header, _payload = self.exchange(frame(*NEXT_STEP), RENEWAL_SECONDS)

@@ -1,4 +1,4 @@
-"""The temporary folders of workers: created, measured and removed by the trusted side, whatever was left in them."""
+"""The temporary folders of workers: created, measured and removed by the trusted side, with any content."""
 
 from __future__ import annotations
 

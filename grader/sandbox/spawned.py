@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from grader import STARTS
 from grader.base.limits import Limits
 from grader.sandbox.environment import clean_environment
 from grader.sandbox.process import FAULTS_KEPT, LAYERS_EVERYWHERE, Launcher, Process, await_set_up
@@ -54,15 +55,15 @@ class SpawnedProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="kit-", ignore_cleanup_errors=True)
         self._limits = limits
         self.layers: tuple[str, ...] = ()
-        start = (
-            "import sys; root, folder, limits = sys.argv[1:]; sys.path.append(root)\n"
-            "from grader.sandbox import worker; worker.main(root, folder, limits)"
-        )
+        start = f"{STARTS}from grader.sandbox import worker; worker.main({root!r}, *sys.argv[1:])"
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-c", start, root, self._folder.name, msgspec.json.encode(limits).decode()],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert self._popen.stdin and self._popen.stdout and self._popen.stderr
         self._requests = self._popen.stdin
         self._answers: queue.Queue[bytes] = queue.Queue(maxsize=64)
@@ -82,7 +83,7 @@ class SpawnedProcess:
         threading.Thread(target=run, daemon=True).start()
 
     def _answer(self, piece: bytes) -> None:
-        while not self._over:  # once nobody reads any more, further data is dropped
+        while not self._over:  # without a reader, further data is dropped
             with contextlib.suppress(queue.Full):
                 self._answers.put(piece, timeout=0.1)
                 return
@@ -106,7 +107,7 @@ class SpawnedProcess:
             raise TimeoutError
 
     def receive(self, count: int, deadline: float) -> bytes:
-        """Exactly `count` bytes."""
+        """Reads exactly `count` bytes of the worker's answers."""
         while len(self._pending) < count:
             try:
                 piece = self._answers.get(timeout=max(0.001, deadline - time.monotonic()))
@@ -124,7 +125,7 @@ class SpawnedProcess:
         self._signal("SIGSTOP")
 
     def used(self) -> None:
-        """Each step gets a process of its own: not every system tells what one has used."""
+        """None: each step gets a process of its own, since not every system tells what one has used."""
 
     def rest(self) -> None:
         """Stops it."""
@@ -140,7 +141,7 @@ class SpawnedProcess:
                 os.kill(self._popen.pid, getattr(signal, name))
 
     def printed(self) -> str:
-        """Its output, truncated."""
+        """The worker's output so far, truncated."""
         return self._kept.decode("utf-8", errors="replace")
 
     def faults(self, wait: float) -> str:

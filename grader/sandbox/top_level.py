@@ -1,4 +1,5 @@
-"""Runs the top level of a file as a notebook's kernel runs cells: what raises is left out, and the rest runs."""
+"""Runs the top level of a file as a notebook's kernel runs cells: a statement that raises is left out, and the rest
+runs."""
 
 from __future__ import annotations
 import __future__
@@ -91,6 +92,7 @@ class TopLevel:
         return None
 
     def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
+        """Records a statement that raised."""
         names = frozenset(_bound(statement)) if statement is not None else frozenset()
         self.failed.append(Failed(error, filename, line, names))
 
@@ -117,6 +119,7 @@ class TopLevel:
             signal.setitimer(signal.ITIMER_REAL, self._given, AGAIN if self._depth else 0.0)
 
     def _ring(self, number: int, frame: object) -> None:
+        """The alarm's handler: raises TookLong once the time is over."""
         is_over = time.process_time() - self._busy >= self._given or time.monotonic() - self._since >= 2 * self._given
         if self._depth and is_over:  # else it rings again
             raise TookLong(f"{self._given:.1f} s")
@@ -141,8 +144,10 @@ def _future(body: Sequence[ast.stmt]) -> int:
     """The compiler's flags of the `from __future__` imports."""
     names = [
         alias.name
-        for each in body if isinstance(each, ast.ImportFrom) and each.module == "__future__" for alias in each.names
-    ]  # fmt: skip
+        for each in body
+        if isinstance(each, ast.ImportFrom) and each.module == "__future__"
+        for alias in each.names
+    ]
     return sum(FEATURES.get(name, 0) for name in set(names))
 
 
@@ -155,6 +160,7 @@ def _line_in(error: BaseException, code: types.CodeType) -> int:
 
 
 def _first(statement: ast.stmt) -> int:
+    """The first line of a statement, its decorators included."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
 

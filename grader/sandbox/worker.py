@@ -26,6 +26,7 @@ import msgspec
 import torch
 from torch import nn
 
+from grader import holds_a_kit
 from grader.base.limits import Limits
 from grader.calls import builtins
 from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
@@ -61,7 +62,7 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
 
 
 def _serve_step(requests: BinaryIO, answers: BinaryIO) -> bool:
-    """Loads a step and answers calls to it. Returns whether another step of the same submission follows."""
+    """Loads a step and answers calls to it. Returns True if another step of the same submission follows."""
     first = _read_frame(requests)
     if first is None:
         return False
@@ -135,6 +136,7 @@ def _answer(
 
 
 def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcome]:
+    """Imports the step from memory: its responder, and an outcome with the lines that were left out."""
     sys.meta_path[:] = [importer, *sys.meta_path, BesideImporter(importer)]
     filenames = {filename for filename, _source in importer.sources.values()}
     _warn_of_lines_in(filenames)
@@ -143,7 +145,7 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
     builtins.look_for({family for families in load.off_limits.values() for family in families})
 
     def quiet() -> None:
-        if not importer.references:  # next to them nobody may set one
+        if not importer.references:  # with references in the process none can be set
             setprofile(None)
             settrace(None)
 
@@ -164,7 +166,7 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
 
 
 def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder) -> None:
-    """Adds what imports have asked for, what was tried, and the lines that were left out, since the last answer."""
+    """Adds to an outcome the steps imported, the suspicious attempts and the lines left out since the last answer."""
     outcome.imported, outcome.odd = importer.newly_asked(), suspicions()
     failed = importer.top_level.failed
     outcome.left_out = [_described(each) for each in failed[:MAX_LEFT_OUT] if not each.reported]
@@ -173,7 +175,7 @@ def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder
 
 
 def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
-    """The line that would have bound a name, or perhaps did with a star, if it was left out."""
+    """The line left out that would have bound a name, or may have by `import *`; None if there is none."""
     failed = importer.top_level.failed
     binding = [each for each in failed if name in each.names] or [each for each in failed if "*" in each.names]
     return _described(binding[0]) if binding else None
@@ -187,7 +189,7 @@ def _described(failed: Failed) -> LeftOut:
 
 
 def _warn_of_lines_in(filenames: set[str]) -> None:
-    """Makes warnings name the learner's line, also where torch or the engine warns."""
+    """Makes warnings name the learner's line, also if torch or the engine warns."""
 
     def show(message: object, category: type[Warning], *place: object, **more: object) -> None:
         frames = (frame for frame, _line in traceback.walk_stack(None))
@@ -225,7 +227,7 @@ def _encoded(outcome: Outcome) -> bytes:
 
 
 def _send(answers: BinaryIO, data: bytes) -> None:
-    """Sends an answer. It is bytes before anything of the learner's runs again, as a stream of their own may here."""
+    """Sends an answer. It is encoded before any of the learner's code runs again, as a stream of their own may here."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # a learner may have closed or replaced them
             stream.flush()  # output is lost if the process is killed before
@@ -249,7 +251,7 @@ def main(root: str, folder: str, limits: str) -> None:
     preload.warm_up()  # some of it reads files that the sandbox hides
     own_builtins()
     readable = kernel.readable_paths(root)
-    sys.path[:] = [entry for entry in sys.path if entry != root]
+    sys.path[:] = [entry for entry in sys.path if not holds_a_kit(entry)]
     sys.argv[:] = sys.orig_argv[:] = [""]
     allowed = msgspec.json.decode(limits, type=Limits)
     spaces = None if allowed.accelerator else namespaces.make(folder, readable, kernel.library_places())

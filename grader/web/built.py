@@ -74,9 +74,11 @@ class Built:
             process = self._process
             if process is None:
                 process = self._process = subprocess.Popen(
-                    paths.program("grader.web.built_process"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    paths.program("grader.web.built_process"),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                )  # fmt: skip
+                )
             assert process.stdin is not None and process.stdout is not None
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 process.stdin.write(msgspec.json.encode(wanted) + b"\n")
@@ -87,7 +89,7 @@ class Built:
 
 
 def sentence() -> str:
-    """The first picture."""
+    """The words that a picture is about until the learner types others."""
     return _("the cat left the mat because it was cold")
 
 

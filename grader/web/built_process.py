@@ -45,7 +45,7 @@ def draw(module: ModuleType, own: ModuleType, words: list[str]) -> Drawn:
 
 
 def _short(number: float | bool | None) -> float | bool | None:
-    """Cells are small: hundredths."""
+    """A number rounded to hundredths, as many digits as a small cell can show."""
     return round(number, 2) + 0.0 if isinstance(number, float) else number
 
 

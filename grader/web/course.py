@@ -71,8 +71,11 @@ class CoursePage:
 
     def _routes(self) -> list[Route]:
         asked: dict[str, Callable[[str, Request], dict[str, Any]]] = {
-            "lesson": self._lesson, "verdict": self._verdict, "solution": self._solution, "built": self._built,
-        }  # fmt: skip
+            "lesson": self._lesson,
+            "verdict": self._verdict,
+            "solution": self._solution,
+            "built": self._built,
+        }
         done: dict[str, Callable[[str], dict[str, Any]]] = {
             "again": self._again, "hint": self._hint, "reset": self._reset, "begin": self._begin, "stop": self._stop,
         }  # fmt: skip
@@ -91,10 +94,12 @@ class CoursePage:
 
         return [
             *(Route(place, self._shell) for place in PLACES),
-            *self.labs.routes(), *explore.routes(self.gpt),
+            *self.labs.routes(),
+            *explore.routes(self.gpt),
             Route("/search", self._search),
-            Route("/data/{what}/{step}", get), Route("/do/{what}/{step}", do, methods=["POST"]),
-        ]  # fmt: skip
+            Route("/data/{what}/{step}", get),
+            Route("/do/{what}/{step}", do, methods=["POST"]),
+        ]
 
     def _search(self, request: Request) -> Response:
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
@@ -103,24 +108,27 @@ class CoursePage:
         files = {
             int(name[4:6]): editor.opens(self.board.folder / f"{name}.py", 1, self.editor) for name in step_titles()
         }
-        given = {"language": language.current(), "texts": texts(explore.TEXTS), "files": files}
-        data = json.dumps(given, ensure_ascii=False).replace("<", "\\u003c")
+        values = {"language": language.current(), "texts": texts(explore.TEXTS), "files": files}
+        data = json.dumps(values, ensure_ascii=False).replace("<", "\\u003c")
         template = report_page.environment(TEMPLATES).get_template("shell.html.j2")
         return HTMLResponse(template.render(language=language.current(), data=data))
 
     def _lesson(self, name: str, request: Request) -> dict[str, Any]:
         effort = lessons.effort(name)
         return {
-            "html": self.lessons(name), "hints": lesson.hints(name, self.board.folder), "effort": str(effort),
+            "html": self.lessons(name),
+            "hints": lesson.hints(name, self.board.folder),
+            "effort": str(effort),
             "difficulty": effort.difficulty,
-        }  # fmt: skip
+        }
 
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
         source = sources[name][1] if name in sources else None
         calm = self.shown.calm.get(name, "")
-        shown = verdict.html(name, step_titles()[name], file, source, result, calm, self.editor)
+        title, notes = step_titles()[name], self.board.notes(name)
+        shown = verdict.html(name, title, file, source, result, calm, self.editor, notes=notes)
         return {"html": shown}
 
     def _solution(self, name: str, request: Request) -> dict[str, Any]:
@@ -133,6 +141,7 @@ class CoursePage:
         }
 
     def _again(self, name: str) -> dict[str, Any]:
+        """Grades a step again."""
         self.session.events.put(Key(name))
         self.session.events.put(Key("r"))
         return {}
@@ -173,6 +182,7 @@ class CoursePage:
         return self.board.current or self.board.names[0]
 
     def _with_language(self, made: Callable[[str], str]) -> Callable[[str], str]:
+        """The function, in the language of this session: the server runs in another thread."""
         spoken = language.current()
 
         def make(name: str) -> str:

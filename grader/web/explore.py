@@ -1,4 +1,4 @@
-"""Look inside your own GPT: what the explore tab asks for. `assets/explore.js` shows it."""
+"""Answers the explore tab, which looks inside the learner's GPT. `assets/explore.js` shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labs on the page: what one asks, a run of it in a process of its own, and its result."""
+"""Labs on the page: a lab's question, a run of it in a separate process, and its result."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class LabRoutes:
         if page is None or not page.is_file():
             return JSONResponse({}, 404)
         text = REFRESHES.sub("", page.read_text(encoding="utf-8"))  # this page shows it again when there is more
-        text = text.replace("<body>", '<body class="inside">', 1)  # the lab and its question stand beside it
+        text = text.replace("<body>", '<body class="inside">', 1)  # the lab and its question are next to it
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def _start(self, request: Request) -> Response:
@@ -135,11 +135,11 @@ class LabRoutes:
 
     def _kept(self, name: str) -> dict[str, Any]:
         try:
-            kept = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
+            record = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         # What was said in another language is left out: it would not be found among the answers either.
-        return kept if isinstance(kept, dict) and kept.get("language") == self.language else {}
+        return record if isinstance(record, dict) and record.get("language") == self.language else {}
 
 
 def out(folder: Path) -> Path:

@@ -71,15 +71,15 @@ def _words(name: str) -> str:
 def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
     """The hints that the learner has seen, and how many there are; with `one_more`, the next one too."""
     try:
-        given = lessons.next_hint(name, folder) if one_more else lessons.hints_so_far(name, folder)
+        so_far = lessons.next_hint(name, folder) if one_more else lessons.hints_so_far(name, folder)
     except lessons.NoLesson:
         return {"given": [], "total": 0}
-    return {"given": [str(report_page.formatted(hint)) for hint in given.given], "total": given.total}
+    return {"given": [str(report_page.formatted(hint)) for hint in so_far.given], "total": so_far.total}
 
 
 def solution(name: str, own: str = "") -> str:
     """The reference and other right ways, what each trades, and each next to the learner's `own` code, as HTML; empty
-    where this copy holds none."""
+    if this copy holds none."""
     try:
         solved = solutions.solution(name)
     except solutions.NoSolution:

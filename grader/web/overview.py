@@ -1,4 +1,5 @@
-"""The map of the course: its tracks, steps and labs, what each is worth, how far the learner is, and what is next."""
+"""The state of the course for the page: tracks, steps and labs, their points, the learner's progress, and the next
+step."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Shown:
         self.calm: dict[str, str] = {}
         self._seen: dict[str, tuple[StepResult | None, str]] = {
             name: (result, "") for name, result in self.board.results.items()
-        }  # fmt: skip
+        }
         self._last: dict[str, Any] | None = None
         self._now: tuple[object, ...] = ()
         self.has_torch = False  # what needs it is told once it is loaded
@@ -70,6 +71,7 @@ class Shown:
         return sorted(name for name in self.session.asked | grading if name in self.board.names)
 
     def _state(self) -> dict[str, Any]:
+        """The state of the course as the page's script reads it."""
         board, progress, grading = self.board, self.board.progress, self.board.grading
         needs = {lab.name: _needs(lab) for lab in labs.labs()} if self.has_torch else {}
         self._progress = progress
@@ -95,10 +97,11 @@ class Shown:
 
     def _lab(self, lab: labs.Lab, needed: str | None) -> dict[str, Any]:
         return {
-            "name": lab.name, "title": _lab_title(lab),
+            "name": lab.name,
+            "title": _lab_title(lab),
             "done": (lab_runs.out(self.board.folder) / f"{lab.name}.html").is_file(),
             "needs": needed,
-        }  # fmt: skip
+        }
 
     def _step(self, step: StepProgress) -> dict[str, Any]:
         name, result = step.name, step.result

@@ -2,8 +2,8 @@
 
 Who may ask is decided here, before any route: a request names this machine as its host (so that no stranger's name that
 leads here is answered), has the session's cookie (so that other users of the machine are not), and one that changes
-something comes from the page itself. The cookie is set by `/enter`, whose token is in a file that only this user
-can read: no command line shows it.
+something comes from the page itself. The cookie is set by `/enter`, with a token from a file that only this user can
+read: no command line shows it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,12 @@ POLICY = (
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
@@ -135,7 +138,7 @@ class PageServer:
             self._opened.unlink(missing_ok=True)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        """Nothing that goes wrong here ends in silence, nor in a wall of text."""
+        """The response to an error of ours: one sentence, which is also reported on the terminal."""
         at = traceback.extract_tb(error.__traceback__)[-1]
         sentence = _("The page met a fault of its own at {path}: {error} ({file}, line {line}).").format(
             path=request.url.path, error=f"{type(error).__name__}: {error}", file=Path(at.filename).name, line=at.lineno
@@ -176,8 +179,8 @@ class Guard:
         headers = request.headers
         if headers.get("host") not in self.hosts:
             return 404
-        given = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
-        if not secrets.compare_digest((given or "").encode(), self.token.encode()):
+        token = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
+        if not secrets.compare_digest((token or "").encode(), self.token.encode()):
             return 403
         if request.method in ("GET", "HEAD"):
             return 0
@@ -251,6 +254,7 @@ def cookie_name(port: int) -> str:
 
 
 def _shared(name: str) -> Callable[[Request], Response]:
+    """The response with a file of the report's templates."""
     return lambda request: FileResponse(report_page.TEMPLATES / name)
 
 
@@ -280,9 +284,12 @@ def _with_headers(send: Send) -> Send:
             every = {"Content-Security-Policy": POLICY, **HEADERS}
             message["headers"] = [
                 *message["headers"],
-                *((name.lower().encode(), value.encode()) for name, value in every.items()
-                  if name.lower().encode() not in said),
-            ]  # fmt: skip
+                *(
+                    (name.lower().encode(), value.encode())
+                    for name, value in every.items()
+                    if name.lower().encode() not in said
+                ),
+            ]
         await send(message)
 
     return sending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from grader.report.page import Block, CheckView, StepView
 from grader.web import editor
 from grader.web.server import TEMPLATES
 
-# The classes of the style sheet; the first whose kind of token contains a token's is taken.
+# The classes of the style sheet: a token has the first one with a kind that contains its own.
 COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Builtin, "b"), (Name.Decorator, "b"),
@@ -31,20 +32,29 @@ COLOURS: tuple[tuple[_TokenType, str], ...] = (
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of the learner's file; `about`: it is of what the check asks for; `fault`: it is where that went wrong."""
+    """A line of the learner's file; `about`: it belongs to the name that the check asks for; `fault`: it raised the
+    error."""
 
     number: int
     text: Markup
     about: bool
     fault: bool
-    body: bool = False  # where what it is about starts, behind its docstring
+    body: bool = False  # the start of what it is about, behind its docstring
 
 
 def html(
-    step: str, title: str, file: Path, source: str | None, result: StepResult | None, calm: str = "", form: str = ""
-) -> str:  # fmt: skip
-    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, and `source` is
-    None for a file that can't be read or is not there. A learner's text is escaped."""
+    step: str,
+    title: str,
+    file: Path,
+    source: str | None,
+    result: StepResult | None,
+    calm: str = "",
+    form: str = "",
+    *,
+    notes: Sequence[str] = (),
+) -> str:
+    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, `notes` what was
+    left out of it, and `source` is None for a file that can't be read or is not there. A learner's text is escaped."""
     case = _case(file, source, result)
     source = source or ""
     check = leading(result.checks) if result and not calm else None
@@ -59,7 +69,7 @@ def html(
         name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
-        lead=lead, **_others(view, check),
+        lead=lead, notes=notes, **_others(view, check),
     )  # fmt: skip
 
 
@@ -155,13 +165,14 @@ def _definition(source: str, name: str) -> tuple[int, int, int]:
 
 
 def _to_write(source: str) -> tuple[int, int, int]:
-    """The first line that waits for the learner's code, as `_definition` names lines."""
+    """The first unwritten function's lines, as `_definition` returns them."""
     lines = enumerate(source.splitlines(), 1)
     number = next((number for number, text in lines if text.strip() == "raise NotImplementedError"), 0)
     return number, number, number or -1
 
 
 def _calm_line(calm: str, source: str) -> int:
+    """The line of the syntax error that keeps a file from being graded; 0 if there is none."""
     if not calm:
         return 0
     try:

@@ -374,6 +374,13 @@ def renamed(notebook: Notebook) -> None:
     notebook.cells.append(nbformat.v4.new_markdown_cell("A note of my own."))
 
 
+def older(notebook: Notebook) -> None:
+    """Its cells are marked as an older nbgrader did, or by hand."""
+    solve(notebook, "step01_scores")
+    for number, cell in enumerate(cells(notebook).values()):
+        cell.metadata.nbgrader.pop("schema_version") if number % 2 else cell.metadata.nbgrader.update(schema_version=1)
+
+
 @pytest.mark.thorough
 def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
     """Written answers and further tries are there for a person, who is asked to look, and cells keep their order."""
@@ -385,7 +392,7 @@ def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
     nbformat.write(source, folder / "source" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
     nbgrader(folder, "generate_assignment", ASSIGNMENT)
     released = folder / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
-    for work in (twice, renamed):
+    for work in (twice, renamed, older):
         notebook = nbformat.read(released, as_version=4)
         work(notebook)
         to = folder / "submitted" / work.__name__ / ASSIGNMENT
@@ -393,9 +400,11 @@ def test_nothing_is_lost_where_a_notebook_is_rebuilt(tmp_path: Path) -> None:
         (to / released.name).write_text(json.dumps(notebook), encoding="utf-8")
     command = begun(folder, "autograde", ASSIGNMENT)
     said, _errors = command.communicate(timeout=600)
-    assert command.returncode == 0 and said.count("is rebuilt from what was released") == 2, said
+    assert command.returncode == 0 and said.count("is rebuilt from what was released") == 3, said
+    assert "its cells are marked as another version of nbgrader" in said and "schema" not in said, said
     for student, points, ends in (
         ("twice", None, ["So that the spread stays the same."]),
+        ("older", 6.0, ["YOUR ANSWER HERE"]),
         ("renamed", 6.0, ["So that the spread stays the same.", "A note of my own.", "YOUR ANSWER HERE"]),
     ):
         graded = nbformat.read(folder / "autograded" / student / ASSIGNMENT / released.name, as_version=4)

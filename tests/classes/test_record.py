@@ -227,7 +227,7 @@ def test_a_time_that_cannot_be_read_leaves_the_mark_open(tmp_path: Path) -> None
     marked = {name: one.score for name, one in done.items()}
     assert marked["brook"] is None and "yesterday evening" in done["brook"].error
     assert marked["ada"] == marked["dora"] and marked["chen"] == pytest.approx(0.9 * marked["ada"])
-    assert done["chen"].lateness.endswith("− 10 %: 20 h 1 min late, days begun: 1") and not done["ada"].lateness
+    assert done["chen"].lateness.endswith("− 10 %: 20 h 1 min late, days started: 1") and not done["ada"].lateness
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert done["chen"].lateness in page
     own = (tmp_path / "out" / "pages" / "chen.html").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.paths import ROOT
+from grader.base.results import Report, as_json
 from grader.cli import main
 from grader.cli.parser import Misunderstood, Parser, Subcommand, capitals
 
@@ -126,6 +127,25 @@ def test_documented_commands_are_understood() -> None:
     assert not wrong and count > 300
 
 
+# Documented commands that take a moment; tests of their own rooms run the others.
+LIGHT = ("begin", "convert", "exercises", "hint", "lab LOG", "lesson", "reset", "tracks")
+
+
+def test_light_documented_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are typed, for a folder of one's own."""
+    report = Report(submission="ada", seed=1, devices={}, isolation=[], steps=[], score=0.0, max_score=0.0)
+    (tmp_path / "report.json").write_text(as_json(report), encoding="utf-8")
+    (tmp_path / "exercises").mkdir()
+    monkeypatch.chdir(tmp_path)
+    every = {(name, rest.strip()) for _page, _program, name, rest in documented()}
+    lines = [(name, rest) for name, rest in sorted(every) if f"{name} {rest}".startswith(LIGHT)]
+    for name, rest in lines:
+        options = main.parser_of(COMMANDS[name]).options
+        own = [f"{option}=exercises" for option in ("SUBMISSION", "FOLDER") if option in options]
+        assert main.run([name, *shlex.split(rest), *own]) in (0, None), (name, rest)
+    assert {name for name, _rest in lines} == {command.split()[0] for command in LIGHT}
+
+
 def test_completion_knows_the_table() -> None:
     """Bash completes commands, names and known values."""
     script = _script("bash")
@@ -140,10 +160,27 @@ def test_completion_knows_the_table() -> None:
             assert re.search(rf"    {name}\) choices=.*\b{capitals(option)}=", script)
 
 
+# In a terminal of zsh's own: Tab completes a line, and Ctrl-T writes down what it has become.
+TAB_IN_ZSH = r"""
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'autoload -Uz compinit; compinit -u -D; source ./script'
+zpty -w shell 'note() { print -r -- $BUFFER >> told; BUFFER= }; zle -N note; bindkey "^T" note; print READY=$?'
+zpty -r shell out '*READY=0*'
+for line in "$@"; do zpty -w -n shell "attention $line"$'\t\x14'; done
+zpty -w shell 'exit'
+while zpty -r shell out; do :; done
+"""
+
+
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
-def test_the_script_for_zsh_is_one() -> None:
-    """zsh reads it."""
-    assert subprocess.run(["zsh", "-n"], input=_script("zsh"), text=True).returncode == 0
+def test_zsh_completes_too(tmp_path: Path) -> None:
+    """Commands, names, known values, and files behind other names."""
+    (tmp_path / "script").write_text(_script("zsh"), encoding="utf-8")
+    asked = ["doct", "grade SEE", "begin TRACK=pos", "grade HTML=scr"]
+    subprocess.run(["zsh", "-f", "-c", TAB_IN_ZSH, "zsh", *asked], cwd=tmp_path, check=False, timeout=300)
+    told = [line.removeprefix("attention ") for line in (tmp_path / "told").read_text(encoding="utf-8").splitlines()]
+    assert told == ["doctor ", "grade SEED=", "begin TRACK=positions ", "grade HTML=script "]
 
 
 def _script(shell: str) -> str:

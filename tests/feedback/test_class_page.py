@@ -104,7 +104,7 @@ def test_who_needs_a_look_is_named_with_the_reason() -> None:
         }
     assert told == {
         "No mark yet": {"broken": "its process was killed"},
-        "No step was begun": {"nobody": ""},
+        "No step was started": {"nobody": ""},
         "Files that can't be read, and for which a person decided": {"damaged": "attention.ipynb is damaged."},
         "A built-in that is off limits was used": {"=1+1": MASK},
         "The code timed out": {"<b>bob</b>": DROPOUT},
@@ -304,7 +304,7 @@ def test_each_sentence_is_true_of_the_class(seed: int, size: int) -> None:
         elif "timed out" in concern.reason:
             meant = [each.student for each in whole if any(one.status == "timeout" for one in each.steps)]
         else:
-            assert concern.reason == "No step was begun"
+            assert concern.reason == "No step was started"
             meant = [each.student for each in whole if each.nothing_handed_in]
         assert [one.student for one, _about in concern.students] == meant
 

@@ -111,7 +111,7 @@ def test_markup_in_names_and_code_is_shown() -> None:
 def test_the_check_that_nobody_fails_is_found() -> None:
     """And the other one tells strong work from weak, as the correlation says."""
     easy, hard = items.items(a_class())
-    assert easy.nobody_fails and easy.remarks == ["Nobody fails it."] and easy.discrimination is None
+    assert easy.nobody_fails and easy.remarks == ["No student fails it."] and easy.discrimination is None
     assert not hard.nobody_fails and (hard.begun, hard.passed) == (7, 1)
     page = pages.items([easy, hard], items.clusters(a_class()), 7, results="dist/class")
     silent = page[page.index('id="silent"') : page.index('id="clusters"')]

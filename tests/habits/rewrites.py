@@ -31,6 +31,7 @@ READS = {
     "allclose": "torch.equal(x, x) and torch.allclose(x.float(), x.float(), equal_nan=True)",
     "nonzero": "x[x != 0].numel(); torch.nonzero(x)",
     "contains": "0.0 in x",
+    "saved": "import copy, io; copy.deepcopy(x.detach()); torch.save(x.detach(), io.BytesIO())",
     "sorted": "sorted([x.float().sum(), x.float().mean()], key=float)",
 }
 
@@ -100,6 +101,8 @@ ABOVE = {
     "numpy_unused": "import numpy as np",
     "cells_of_jupytext": "# %%\nimport math\n\n# %% [markdown]\n# My notes",
     "seeds": "import random\nimport torch\nrandom.seed(0)\ntorch.manual_seed(0)",
+    "deterministic": "import os\nimport torch\nos.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n"
+    "torch.use_deterministic_algorithms(True)\ntorch.backends.cudnn.benchmark = False",
     "settings": "import torch\ntorch.set_printoptions(precision=3)\ntorch.set_num_threads(1)",
     "device": "import torch\ndevice = 'cuda' if torch.cuda.is_available() else 'cpu'",
     "quiet": "import warnings\nwarnings.filterwarnings('ignore')",

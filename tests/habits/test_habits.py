@@ -16,9 +16,10 @@ import pytest
 from grader.base import paths
 from grader.base.results import Graded, Report, StepResult
 from grader.course import steps, submissions
+from grader.course.answer_cells import ASSIGNMENT, POINTS_CELL
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
-from tests.habits.rewrites import HABITS, OF_CELLS, SLOW, right
+from tests.habits.rewrites import BELOW, HABITS, OF_CELLS, SLOW, right
 from tests.learner.test_pytest_plugin import CORE as FOLDERS
 from tests.learner.test_pytest_plugin import through_pytest
 from tests.whole import THOROUGH, WHOLE
@@ -36,8 +37,8 @@ def files(name: str) -> list[str]:
 
 
 def told(step: StepResult) -> StepResult:
-    """What a report says of a step, but for what its code printed and how long it took."""
-    return msgspec.structs.replace(step, output="", seconds=0.0)
+    """A step of a report without its notes, what its code printed and how long it took."""
+    return msgspec.structs.replace(step, output="", seconds=0.0, left_out=[])
 
 
 def graded(grader: Grader, changed: dict[str, str], wanted: list[str]) -> Report:
@@ -146,6 +147,39 @@ def test_a_notebook(first: int, grader: Grader, tmp_path: Path) -> None:
     (tmp_path / "attention.ipynb").write_text(notebook(first), encoding="utf-8")
     report = grader.grade(submissions.read(tmp_path), [step.name for step in CORE], device="cpu", seed=SEED)
     assert {step.name: step.message or step.checks for step in report.steps if step.status != "pass"} == {}
+
+
+@pytest.mark.thorough
+def test_nbgrader_itself(tmp_path: Path) -> None:
+    """A released notebook with a habit in each answer cell, and with cells around them that raise, goes through
+    `nbgrader autograde`."""
+    nbformat = pytest.importorskip("nbformat", reason="what instructors need is not installed")
+    from nbgrader.api import Gradebook
+
+    from grader.classes import release
+    from tests.classes.test_nbgrader import cells, nbgrader
+
+    folder, habits = tmp_path / "course", [name for name in NAMES if name not in OF_CELLS]
+    release.build(folder)
+    nbgrader(folder, "generate_assignment", ASSIGNMENT)
+    released = folder / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    for student, first in (("ada", 0), ("brook", 24)):
+        handed_in = nbformat.read(released, as_version=4)
+        for place, step in enumerate(CORE):
+            cell = cells(handed_in)[step.name]
+            cell.source = f"# {step.name}\n{HABITS[habits[(first + place) % len(habits)]](step.solved())}"
+            index = handed_in.cells.index(cell) + 1
+            handed_in.cells.insert(index, nbformat.v4.new_code_cell(list(BELOW.values())[(first + place) % len(BELOW)]))
+        to = folder / "submitted" / student / ASSIGNMENT
+        to.mkdir(parents=True)
+        nbformat.write(handed_in, to / released.name)
+    said = nbgrader(folder, "autograde", ASSIGNMENT)
+    assert "schema" not in said and "rebuilt" not in said, said
+    with Gradebook(f"sqlite:///{folder}/gradebook.db") as book:
+        for student in ("ada", "brook"):
+            grades = book.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, student).grades
+            found = {grade.name: (grade.auto_score, grade.needs_manual_grade) for grade in grades}
+            assert found == {POINTS_CELL.format(step=step.name): (step.points, False) for step in CORE}, student
 
 
 EXTRAS = ("matplotlib", "pandas", "scipy", "seaborn", "IPython", "tqdm", "tiktoken", "einops", "sympy")

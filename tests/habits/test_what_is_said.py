@@ -31,6 +31,8 @@ SAID = {
     f"{HEAD}    raise ValueError(\u201cx\u201d)\n": "the curly quotation mark \u201c",
     f"<<<<<<< HEAD\n{HEAD}    return x\n=======\n>>>>>>> main\n": "Line 1 is a mark of a merge in Git",
     f"```python\n{HEAD}    return x\n```\n": "Line 1 is Markdown",
+    f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--n', required=True)\n"
+    f"args = parser.parse_args()\n{HEAD}    return x * args.n\n": "argparse reads the command line of a program",
     f"import plotting as plt\n{HEAD}    plt.plot(x)\n    return x\n": "Line 1 of ada/step02_softmax.py, "
     "`import plotting as plt`, failed: ModuleNotFoundError",
 }

@@ -21,14 +21,15 @@ from rich.console import Console
 
 from grader.base import language, paths
 from grader.base.limits import Limits
-from grader.base.results import CheckResult, StepResult
+from grader.base.results import CheckResult, Report, StepResult
 from grader.course import choice, lessons, stubs, submissions
-from grader.learner import background, keyboard, saves, watch_keys
+from grader.learner import background, cell_checks, keyboard, saves, watch_keys
 from grader.learner import watch as watching
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, Dropped, Key, Look, StepDone
 from grader.learner.syntax import half_written
 from grader.learner.watch import Watch
+from grader.web import verdict
 from tests.watched import CONTROL, PATIENCE, Session, core_points, descendants
 
 STEP = "step04_causal_mask"
@@ -119,8 +120,8 @@ def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
     session.until("to do", f"of {core_points()} points")
     (folder / f"{STEP}.py").write_text(HALF)
     time.sleep(0.3)
-    (folder / f"{STEP}.py").write_text(RIGHT)
-    session.until("✓ pass", "1 of 12 steps pass")
+    (folder / f"{STEP}.py").write_text(f"{RIGHT}\n\nraise RuntimeError('mine')\n")
+    session.until("✓ pass", "RuntimeError('mine')`", "1 of 12 steps pass")
     assert "\x1b" not in session.shown
     assert "q quit" not in session.shown
     session.process.send_signal(signal.SIGTERM)
@@ -143,6 +144,29 @@ def test_ended_while_torch_loads(
         session.process.send_signal(signalled)
     assert session.ended() == status
     assert termios.tcgetattr(session.end) == session.before
+
+
+def test_notes_on_a_file_are_shown_wherever_its_verdict_is(tmp_path: Path) -> None:
+    """The file that was taken for the step, and each line that was left out; the rest in one line."""
+    lines = [f"Line {number} of `{STEP}.py` raised <b>." for number in range(20)]
+    passed = StepResult(
+        name=STEP, title="", status="pass", score=1.0, max_score=1.0, seconds=0.0, checks=[], left_out=lines
+    )
+    read = submissions.Submission("", taken={STEP: "Cell 3 was taken."})
+    board = boards.Board(tmp_path, [STEP], current=STEP, results={STEP: passed}, read=read)
+    assert board.notes(STEP) == ["Cell 3 was taken.", *lines[:12], "8 more lines were left out."]
+    console = Console(file=io.StringIO(), width=200)
+    console.print(boards.verdict(board))
+    page = verdict.html(STEP, "", tmp_path / f"{STEP}.py", RIGHT, passed, notes=board.notes(STEP))
+    report = Report(
+        submission="", seed=1, isolation=[], devices={}, score=1.0, max_score=1.0, steps=[passed],
+        notes=board.notes(STEP),
+    )  # fmt: skip
+    cell = cell_checks.CheckedSteps(report, "en")
+    for shown in (console.file.getvalue(), page, repr(cell), cell._repr_html_()):  # type: ignore[attr-defined]
+        assert all(said in shown for said in ("Cell 3 was taken.", "Line 11 of", "8 more lines")), shown
+        assert "Line 12 of" not in shown
+    assert "raised <b>" not in page + cell._repr_html_()
 
 
 # --- what is graded, and in what order -------------------------------------------------------------------------------

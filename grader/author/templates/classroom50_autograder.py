@@ -1,5 +1,6 @@
-"""Classroom 50's autograder for this course: put it, and the kit beside it as `kit/`, into the repository `classroom50`
-of your organisation, as CLASSROOM/autograders/ASSIGNMENT/autograder.py and CLASSROOM/autograders/ASSIGNMENT/kit/.
+"""Classroom 50's autograder for this course: put it, and the kit next to it as `kit/`, into the repository
+`classroom50` of your organisation, as CLASSROOM/autograders/ASSIGNMENT/autograder.py and
+CLASSROOM/autograders/ASSIGNMENT/kit/.
 
 It grades a student's checkout with the recorded answers of the kit, which hold no solution. It needs Python 3.11.
 """

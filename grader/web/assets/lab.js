@@ -83,7 +83,7 @@ export class LabPlace {
       this.result = result;
       this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}#prediction`, title: t("What was measured"), sandbox: "" }));
     } else if (!this.result) {
-      this.page.replaceChildren(el("p", { class: "empty" }, this.running ? t("The first figures are being measured.") : t("Predict first, then run it: what was measured stands here.")));
+      this.page.replaceChildren(el("p", { class: "empty" }, this.running ? t("The first figures are being measured.") : t("Predict first, then run it: what was measured is shown here.")));
     }
   }
 }

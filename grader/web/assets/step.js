@@ -152,8 +152,8 @@ export class StepPlace {
     const track = state.tracks.find((one) => one.steps.includes(step));
     this.verdict.replaceChildren(
       el("header", { class: "status away" }, icon("away"), el("div", {}, el("h2", {}, t("not started")), el("p", {}, track.after))),
-      el("p", {}, t("To begin, its files are written into your exercises; what is there stays.")),
-      el("button", { type: "button", class: "primary", onclick: () => post(`/do/begin/${this.name}`) }, t("Begin: {track}", { track: track.title }), icon("onward")));
+      el("p", {}, t("To start, its files are written into your exercises; what is there stays.")),
+      el("button", { type: "button", class: "primary", onclick: () => post(`/do/begin/${this.name}`) }, t("Start: {track}", { track: track.title }), icon("onward")));
   }
 
   ask() {
@@ -161,7 +161,7 @@ export class StepPlace {
       dialog.remove();
       if (dialog.returnValue === "yes") this.note.replaceChildren((await post(`/do/reset/${this.name}`)).said);
     } }, el("form", { method: "dialog" },
-      el("p", {}, t("Put the stub back? Your work is kept beside it, dated.")),
+      el("p", {}, t("Put the stub back? Your work is kept next to it, dated.")),
       el("button", { value: "yes", class: "primary" }, t("Put the stub back")), el("button", { value: "" }, t("Cancel"))));
     document.body.append(dialog);
     dialog.showModal();
