@@ -175,7 +175,8 @@ def meta_below_python() -> None:
                 with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
                     library.impl(op, function)
     library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
-    library.impl(torch.ops.aten.nonzero.default, reads.nonzero_on_meta)
+    for op in reads.SIZED_BY_VALUES:
+        library.impl(op, reads.sized_on_meta(op))
     library.impl(torch.ops.aten.relu.default, _relu_on_meta)
     # In a worker nothing of ours can be imported any more: what the kernel needs comes with it.
     kernel = functools.partial(_layer_norm_on_meta, private_torch.layer_norm_by_reference)
