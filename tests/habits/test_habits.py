@@ -182,7 +182,7 @@ def test_nbgrader_itself(tmp_path: Path) -> None:
         to.mkdir(parents=True)
         nbformat.write(handed_in, to / released.name)
     said = nbgrader(folder, "autograde", ASSIGNMENT)
-    assert "schema" not in said and "rebuilt" not in said, said
+    assert "Outdated schema" not in said and "rebuilt" not in said, said
     with Gradebook(f"sqlite:///{folder}/gradebook.db") as book:
         for student in ("ada", "brook"):
             grades = book.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, student).grades
