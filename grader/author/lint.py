@@ -67,7 +67,8 @@ def unparsed() -> list[str]:
 
 
 def in_names() -> list[str]:
-    """One line for each misnamed step folder, and for steps with the same number."""
+    """One line for each misnamed step folder, for steps with the same number, and for each fault in the mistakes of
+    many steps."""
     lines, numbers = [], defaultdict(list)
     for folder in sorted(SOLUTIONS.glob("*/*")):
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):
@@ -81,7 +82,8 @@ def in_names() -> list[str]:
         )
         lines.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
-    return lines + [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    lines += [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
+    return lines + list(_in_documents(SOLUTIONS))
 
 
 def in_reference(folder: Path) -> Iterator[str]:

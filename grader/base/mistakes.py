@@ -10,17 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.base.paths import SOLUTIONS, shown
+from grader.base.paths import SOLUTIONS, STEP_NAME, shown
 
 FENCE = re.compile(r"```(\w*)")
 NAMES = re.compile(r"`\w+`(?:, `\w+`)*")
 NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a mistake
 CAUGHT_BY = re.compile(r"caught by `(\w+)`")
-SAID_IN = re.compile(r"as `(\w+)` of step (\d+)")
-AS_IN = re.compile(r"As in step (\d+)")  # the heading of a list of mistakes that take their text from that step
+SAID_IN = re.compile(r"as `(\w+)` of (?:step (\d+)|many steps)")
+# The heading of a list of mistakes that take their text from that step, or from the mistakes of many steps.
+AS_IN = re.compile(r"As in (?:step (\d+)|many steps)")
 EDIT = re.compile(r"`([^`]+)` → (?:`([^`]+)`|nothing)")
 EDITS = re.compile(rf"{EDIT.pattern}(?:, {EDIT.pattern})*")
 BODY = re.compile(r"body `([^`]+)`")
@@ -50,7 +52,7 @@ def N_(message: str) -> str:  # noqa: N802  # as in `base/language.py`
 
 @dataclass(frozen=True)
 class FormFacts:
-    """The facts of one form. `said_in`: the mistake and the number of the step that has its text."""
+    """The facts of one form. `said_in`: the mistake and the number of the step that has its text, 0 for many steps."""
 
     names: tuple[str, ...] = ()
     caught_by: str = ""
@@ -94,6 +96,7 @@ class Document:
     shared: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     together: list[tuple[str, str]] = field(default_factory=list)
+    of_many_steps: bool = False
 
     def add(self, name: str, place: str) -> Entry:
         """A new entry. Raises Unreadable."""
@@ -112,14 +115,27 @@ def files_of(folder: Path, korean: bool = False) -> list[Path]:
 
 
 def read(folder: Path, korean: bool = False) -> Document:
-    """The mistakes of a step. Raises Unreadable."""
-    document = Document()
-    for file in files_of(folder, korean):
+    """The mistakes of a step; in the folder of all steps those of many steps, which name no check and need not name a
+    function: they are made wherever their edits fit, or without edits by operators. Raises Unreadable."""
+    files = tuple((file, file.stat().st_mtime_ns) for file in files_of(folder, korean))
+    return _read(files, korean, not STEP_NAME.fullmatch(folder.name) and any(folder.glob("*/step*")))
+
+
+@cache
+def _read(files: tuple[tuple[Path, int], ...], korean: bool, of_many_steps: bool) -> Document:
+    """What files with these times of change hold: each is read once."""
+    document = Document(of_many_steps=of_many_steps)
+    for file, _changed in files:
         if korean:
             _read_texts(file, document)
         else:
             _Reader(file, document).read()
     return document
+
+
+def of_many_steps(solutions: Path = SOLUTIONS) -> Document:
+    """The mistakes that are made in many steps. Raises Unreadable."""
+    return read(solutions)
 
 
 def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict[str, tuple[str, str, str]]:
@@ -145,10 +161,11 @@ def translations(folder: Path) -> Iterator[tuple[str, str]]:
 def _read_texts(file: Path, document: Document) -> None:
     """Adds the entries of a translated file: an item for each, with the first line after its name."""
     entry: Entry | None = None
+    here = shown(file)
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("- "):
             name, _dot, line = line[2:].partition(BETWEEN)
-            entry = document.add(name.strip(), f"{shown(file)}:{number}")
+            entry = document.add(name.strip(), f"{here}:{number}")
         if entry and line.strip():
             _add_text(entry, line.strip())
 
@@ -167,15 +184,15 @@ class _Reader:
     file: Path
     document: Document
     usual: FormFacts = FormFacts()  # the title names what an entry is about that says nothing else
-    as_in: int = 0  # the step that has the text of what is listed
+    as_in: int | None = None  # the step that has the text of what is listed
     entry: Entry | None = None
 
     def read(self) -> None:
         """Reads the whole file. Raises Unreadable."""
         before = len(self.document.entries)
-        lines = iter(_logical_lines(self.file.read_text(encoding="utf-8")))
+        lines, here = iter(_logical_lines(self.file.read_text(encoding="utf-8"))), shown(self.file)
         for number, line in lines:
-            place = f"{shown(self.file)}:{number}"
+            place = f"{here}:{number}"
             if line.startswith("# "):
                 self.usual = FormFacts(names=tuple(re.findall(r"`(\w+)`", line)))
             elif line.startswith("## "):
@@ -185,11 +202,11 @@ class _Reader:
             elif self.entry and line.strip():
                 self._line(self.entry, line, place)
         for entry in list(self.document.entries.values())[before:]:
-            _require_whole(entry)
+            _require_whole(entry, self.document.of_many_steps)
 
     def _heading(self, title: str, place: str) -> None:
         as_in = AS_IN.fullmatch(title)
-        self.as_in = int(as_in[1]) if as_in else 0
+        self.as_in = int(as_in[1] or 0) if as_in else None
         listed = as_in or title == TOGETHER
         self.entry = Entry(title, place) if listed else self.document.add(title, place)
 
@@ -199,7 +216,7 @@ class _Reader:
             _add_text(entry, line.strip())
         elif entry.name == TOGETHER:
             self.document.together += _pairs(line)
-        elif self.as_in and line.startswith("- "):
+        elif self.as_in is not None and line.startswith("- "):
             name, _dot, said = line[2:].partition(BETWEEN)
             self.entry = self.document.add(name, place)
             _add_form(self.entry, said, replace(self.usual, said_in=(name, self.as_in)), place)
@@ -268,7 +285,7 @@ def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
     if caught := CAUGHT_BY.fullmatch(part):
         return replace(facts, caught_by=caught[1])
     if origin := SAID_IN.fullmatch(part):
-        return replace(facts, said_in=(origin[1], int(origin[2])))
+        return replace(facts, said_in=(origin[1], int(origin[2] or 0)))
     if part in ("misses the point", "in part"):
         return replace(facts, misses_the_point=part == "misses the point")
     if part == "draws for itself":
@@ -285,13 +302,13 @@ def _pairs(item: str) -> Iterator[tuple[str, str]]:
     yield from ((one, other) for one in re.findall(r"`(\w+)`", firsts) for other in re.findall(r"`(\w+)`", seconds))
 
 
-def _require_whole(entry: Entry) -> None:
+def _require_whole(entry: Entry, of_many_steps: bool) -> None:
     """Raises Unreadable if something is missing."""
     facts = entry.ways[0].facts if entry.ways else FormFacts()
     joined = JOINED in entry.name
-    if not all(way.code for way in entry.ways) or not entry.ways:
+    if not all(way.code for way in entry.ways) or not (entry.ways or of_many_steps):
         problem = N_("{place} has no code: write `old` → `new` into its list, or a block, ```diff or ```python.")
-    elif not facts.names or not (facts.caught_by or joined):
+    elif not of_many_steps and (not facts.names or not (facts.caught_by or joined)):
         problem = N_(
             "{place}: in its list, say what is wrong and which check refuses it: `name` · caught by `test_name`."
         )
@@ -303,16 +320,19 @@ def _require_whole(entry: Entry) -> None:
 
 
 def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tuple[str, str, str]:
-    said_in = entry.ways[0].facts.said_in
+    said_in = entry.ways[0].facts.said_in if entry.ways else None
     if said_in is None:
         return entry.said
     name, number = said_in
     step = f"step{number:02d}_"
-    own = folder.name.startswith(step)
-    there = document if own else next(map(read, solutions.glob(f"*/{step}*")), Document())
+    if not number:
+        there = of_many_steps(solutions)
+    else:
+        own = folder.name.startswith(step)
+        there = document if own else next(map(read, solutions.glob(f"*/{step}*")), Document())
     elsewhere = there.entries.get(name)
     if elsewhere is None or elsewhere.ways[0].facts.said_in is not None:
         problem = N_("{place}: step {number} has no text of its own for {name}.")
-        raise Unreadable(problem, place=entry.place, number=number, name=name)
+        raise Unreadable(problem, place=entry.place, number=number or "–", name=name)
     what, why, nudge = elsewhere.said
     return what, " ".join([why, *entry.text]), entry.nudge or nudge

@@ -40,13 +40,14 @@ class Parting(msgspec.Struct, kw_only=True):
     drawn_as: Literal["", "arrows", "curves"] = ""
 
 
-class CheckResult(msgspec.Struct, kw_only=True):
+class CheckResult(msgspec.Struct, kw_only=True, frozen=True):
     """One check on one device.
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
     shares are given or none. `off_limits`: it is refused for a built-in that was used; `unwritten`: for what is not
     written yet, and `waits_for` the other step in which that is; `about` is the public name that it is about, `called`
-    are all those that it called, and `refused` is the one with the answer that failed it.
+    are all those that it called, and `refused` is the one whose answer failed it. `words` complete the sentence about
+    the misconception, where it has places for them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CheckResult(msgspec.Struct, kw_only=True):
     max_points: float
     message: str = ""
     misconception: str | None = None
+    words: dict[str, str] = {}
     hint: str | None = None
     parting: Parting | None = None
     off_limits: bool = False
@@ -75,7 +77,7 @@ class LineRemark(msgspec.Struct, kw_only=True):
     text: str
 
 
-class StepResult(msgspec.Struct, kw_only=True):
+class StepResult(msgspec.Struct, kw_only=True, frozen=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
     says what the points mean then, or that a reference took the place of a step that was not handed in. `references`:
     the earlier steps that references stood in for. `odd`: its process ended by itself, sent something other than an
@@ -295,6 +297,7 @@ def without_open_scores(report: Report) -> Report:
 
 
 def _emptied(step: StepResult) -> StepResult:
+    """The step without its checks, with the message of the first failing one."""
     first = leading(step.checks)
     return msgspec.structs.replace(step, checks=[], message=step.message or (first.message if first else ""))
 
@@ -310,14 +313,18 @@ def total(steps: Iterable[StepResult]) -> tuple[float, float]:
     return round(sum(score for score, _most in graded), 6), round(sum(most for _score, most in graded), 6)
 
 
+RANDOM = "random_answer"  # a probe's name
+
+
 def leading(checks: Iterable[CheckResult]) -> CheckResult | None:
     """The failing check to report first; None if every check passes."""
     return next(iter(failing_in_order(checks)), None)
 
 
 def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """The failing checks in the order in which they are reported: first those with the mistake that explains the most.
-    What is skipped comes later, and what is not written yet last, since that is known."""
+    """The failing checks in the order in which they are reported: first those with an answer that must not be random,
+    since it spoils what others compare, then those with the mistake that explains the most. What is skipped comes
+    later, and what is not written yet last, since that is known."""
     failing = [check for check in checks if check.status != "pass"]
     explained = Counter(check.misconception for check in failing if check.misconception and not check.off_limits)
     return sorted(
@@ -326,6 +333,7 @@ def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
             check.unwritten,
             check.status == "skipped",
             not check.off_limits,
+            check.misconception != RANDOM,
             -explained[check.misconception or ""],
         ),
     )

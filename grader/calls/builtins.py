@@ -149,11 +149,20 @@ def _watched() -> dict[str, Any]:
     _watch_kernels(noted)
     for owner, attribute, name in _no_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
+    private.when_references_are_there(functools.partial(_watch_references, noted))
+    return keys
+
+
+def _watch_references(noted: Mapping[OpOverload, str]) -> None:
+    """Wraps torch's own references for its ops, and what ops are made of for its compiler."""
+    for module in private.references():
+        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
+        for name in banned(functions, FAMILIES):
+            setattr(module, name, _noting(getattr(module, name), TAKEN_APART + name))
     for table in private.decompositions():  # the op is called again, by itself
         for op, name in noted.items():
             if op in table:
                 table[op] = _noting(table[op], TAKEN_APART + name)
-    return keys
 
 
 def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
@@ -208,9 +217,6 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
         yield quantizable.MultiheadAttention, attribute, "multi_head_attention"
     for name in nn.modules.transformer.__all__:  # composed of parts that are all allowed
         yield from ((getattr(nn, name), attribute, name) for attribute in ("__call__", "forward"))
-    for module in private.REFERENCES:
-        functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
-        yield from ((module, name, TAKEN_APART + name) for name in banned(functions, FAMILIES))  # for its compiler
     module = sys.modules["torch._higher_order_ops.flex_attention"]  # the function that it calls if nothing is compiled
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
@@ -232,6 +238,8 @@ def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
 
 
 def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
+    """A kernel below the dispatcher's Python key that notes the built-in `name`, then runs the op."""
+
     def noting(keys: Any, *args: Any, **kwargs: Any) -> Any:
         BuiltIns.noted.add(name)
         return counters.run(op, keys, args, kwargs)

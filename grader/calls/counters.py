@@ -153,6 +153,7 @@ def let_pass() -> None:
 
 
 def _look() -> None:
+    """Registers the fallback that observes every op, if it isn't yet."""
     if not _Fallback.looks:
         _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
 

@@ -66,6 +66,7 @@ class Surroundings:
 
 
 def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:
+    """True if a namespace holds the very same objects as before."""
     return len(names) == len(values) and all(map(operator.is_, names.values(), values))
 
 

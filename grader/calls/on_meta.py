@@ -104,6 +104,7 @@ class Twins:
             torch.set_rng_state(random_state)
 
     def _twins_of(self, call: Call, given: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+        """The twins of the modules in a call, by handle."""
         numbers = [number for number in (call.handle, *given) if number is not None]
         return {number: self._twin(number, handles[number]) for number in numbers}
 
@@ -160,6 +161,7 @@ def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
 
 
 def _now(value: Any) -> Any:
+    """A container's copy; any other value itself."""
     return value.copy() if type(value) in (dict, list, set) else value
 
 
@@ -183,6 +185,7 @@ def _filled(leaf: Any) -> Any:
 
 
 def _work(target: Any, inputs: Inputs) -> Work:
+    """Calls the target, and returns the torch functions that it used."""
     with Watched() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

@@ -8,6 +8,7 @@ installed torch, and says what to do about one that is gone. No other module of 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -15,9 +16,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-import torch._decomp.decompositions
-import torch._refs.nn.functional
-import torch._refs.special
 from torch import Tensor
 from torch._C._dynamo import eval_frame
 from torch._higher_order_ops import flex_attention
@@ -72,6 +70,7 @@ NAMES = (
     Private("torch._C._dispatch_tls_set_dispatch_key_excluded", "noted, since it switches our key off"),
     Private("torch._C._dispatch_tls_is_dispatch_key_included", "whether our key is on already"),
     Private("torch._C._dispatch_has_kernel_for_dispatch_key", "whether an op has a kernel of its own"),
+    Private("torch._C._dispatch_get_registrations_for_dispatch_key", "the ops with a kernel of their own"),
     Private("torch._C._dispatch_get_all_op_names", "finds the ops that are off limits"),
     Private("torch._C._get_operation_overload", "noted: gives the kernel of an op"),
     Private("torch._C._SafeKernelFunction", "noted: calls a kernel by its key", seen=LATER, optional=True),
@@ -147,6 +146,7 @@ key_named, keys_after = _C._dispatch_key_parse, _C._dispatch_keyset_full_after
 redispatch = _C._DispatchOperatorHandle.redispatch_boxed  # before it is noted
 include, exclude = _C._dispatch_tls_set_dispatch_key_included, _C._dispatch_tls_set_dispatch_key_excluded
 is_included = _C._dispatch_tls_is_dispatch_key_included
+registered_at = _C._dispatch_get_registrations_for_dispatch_key
 has_kernel, all_op_names = _C._dispatch_has_kernel_for_dispatch_key, _C._dispatch_get_all_op_names
 python_ops, later_python_ops = _higher_order_ops, _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS
 LOCAL_SCALAR = torch.ops.aten._local_scalar_dense.default  # the op of `item`
@@ -175,12 +175,19 @@ storage_size = _C.StorageBase.nbytes
 
 # --- other ways to a built-in ----------------------------------------------------------------------------------------
 
-REFERENCES = (torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions)
+# Calls a function as soon as torch's references are imported: at once, unless `sandbox.no_compiler` puts that off.
+when_references_are_there: Callable[[Callable[[], None]], None] = lambda then: then()  # noqa: E731
+
+
+def references() -> list[types.ModuleType]:
+    """The modules of torch's own references for its ops, imported."""
+    names = ("torch._refs", "torch._refs.nn.functional", "torch._refs.special", "torch._decomp.decompositions")
+    return [importlib.import_module(name) for name in names]
 
 
 def decompositions() -> list[dict[Any, Any]]:
     """torch's tables of decompositions: the functions that compute an op by other ops."""
-    tables: list[dict[Any, Any]] = [*torch._decomp.global_decomposition_table.values()]
+    tables: list[dict[Any, Any]] = [*importlib.import_module("torch._decomp").global_decomposition_table.values()]
     with suppress(ImportError):
         from torch.onnx.ops import _impl as onnx_ops
 
@@ -189,6 +196,12 @@ def decompositions() -> list[dict[Any, Any]]:
 
 
 # --- modes -----------------------------------------------------------------------------------------------------------
+
+
+def kernels_at(*keys: str) -> set[str]:
+    """The names of the ops that have a kernel at one of the keys."""
+    return {name for key in keys for name in registered_at(key)}
+
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 beside_modes = _python_dispatch._disable_current_modes  # before a learner's are noted
@@ -276,6 +289,14 @@ def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
     registered._meta_lib_dont_use_me_use_register_meta._destroy()
     library = registered._meta_lib_dont_use_me_use_register_meta = torch.library.Library("aten", "IMPL", "Meta")
     return library, torch._decomp.global_decomposition_table
+
+
+def in_python(op: Any) -> Callable[..., Any]:
+    """What torch runs in Python for an op on `meta`, imported."""
+    tables = importlib.import_module("torch._decomp").global_decomposition_table
+    kinds = ("meta", "post_autograd", "pre_autograd")
+    found: Callable[..., Any] = next(tables[kind][op] for kind in kinds if op in tables[kind])
+    return found
 
 
 def layer_norm_by_reference(*args: Any) -> tuple[Tensor, ...]:

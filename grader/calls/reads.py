@@ -179,6 +179,8 @@ class FunctionNames(TorchFunctionMode):
 
 
 def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
+    """torch's function that switches modes off, noting its use."""
+
     def noting() -> Any:
         FunctionNames.hidden.add(switch.__name__)
         return switch()
@@ -251,6 +253,7 @@ class Watched(FunctionNames):
 
     @staticmethod
     def _compared(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `torch.equal`, recorded as a read; on `meta` the recorded one."""
         if args[0].is_meta:
             return Reads.value("equal", args[0])
         same = func(*args, **kwargs)
@@ -265,6 +268,7 @@ TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__) 
 
 
 def _shown(tensor: Tensor, spec: str = "") -> str:
+    """A tensor as text, without reading its values unless it is a formatted scalar."""
     if spec and tensor.dim() == 0:
         return str(tensor.detach().item().__format__(spec))
     return object.__format__(tensor, spec) if spec else f"tensor(..., size={tuple(tensor.shape)})"

@@ -85,6 +85,7 @@ class Responder:
 
     @property
     def _taken_apart(self) -> set[str]:
+        """The built-ins that the module's import asked for by their parts."""
         return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
 
     def used_late(self) -> list[str]:
@@ -153,6 +154,7 @@ class Responder:
             return self._made(call, recorded[1])
 
     def _recorded(self, call: Call) -> Recorded:
+        """The same call on the CPU, with the values that it reads; None if it has none."""
         try:
             target = None if call.handle is not None and call.name == "__call__" else self._target(call)
         except NotThere:
@@ -223,6 +225,7 @@ class Responder:
         return self._twins.differing(call, function, self.handles, given, work, before)
 
     def _kept(self, made: Any, number: int, name: str) -> HandleId:
+        """The handle of a module that stays here."""
         self.handles[number] = made
         self.made_by[number] = name
         return HandleId(number)
@@ -258,6 +261,7 @@ class Responder:
         return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
+        """The built-ins off limits for a call: those of its name and of its modules' classes."""
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 

@@ -47,8 +47,8 @@ class Misconception:
 
     @property
     def refused_by(self) -> frozenset[str]:
-        """The checks of which at least one fails on it."""
-        return frozenset(part.caught_by for part in self.parts or (self,))
+        """The checks of which at least one fails on it; empty if that is not known."""
+        return frozenset(part.caught_by for part in self.parts or (self,) if part.caught_by)
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
 
 
 def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+    """The objects that replace public names, by name. Raises ValueError if they are others than stated."""
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}
     replaced: dict[str, Any] = marked()

@@ -84,14 +84,16 @@ def draws_differ(first: Tensor, second: Tensor, what: str) -> None:
 
 
 def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
-    """Fails unless columns are dropped at the rate, and whole tokens if an inner dropout drops them."""
-    lost = (first.abs() < 1e-3).all(dim=-1)
+    """Fails unless columns are dropped at the rate, and whole tokens if an inner dropout drops them, counted over what
+    two calls gave."""
+    both = torch.cat([first, second])
+    lost = (both.abs() < 1e-3).all(dim=-1)
     sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
     holds(not bool(lost.all()), sentence.format(rate=rate, what=what))
     if inner:
         share_is(lost, rate, rate, inner)
-    share_is(first[~lost] < -1e-3, rate, rate, what)
-    kept = first.masked_fill(first < -1e-3, torch.nan)[~lost]
+    share_is(both[~lost] < -1e-3, rate, rate, what)
+    kept = both.masked_fill(both < -1e-3, torch.nan)[~lost]
     spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
     sentence = _(
         "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."

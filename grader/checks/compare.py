@@ -89,6 +89,7 @@ def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, w
 
 
 def _inside(where: str, place: str) -> str:
+    """The name of a part within a part."""
     return f"{where}, {place}" if where else place
 
 

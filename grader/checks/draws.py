@@ -66,6 +66,7 @@ class Draw:
         return _Arrays(self)
 
     def _take(self, make: Callable[[], Drawn]) -> Drawn:
+        """Draws, noting that the check has drawn."""
         self.taken = True
         with lifted():
             return self._made(make)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -25,8 +25,12 @@ from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
 
-if TYPE_CHECKING:
-    from grader.checks.lazy import Queue
+
+class Waits(Protocol):
+    """A queue in which the calls of an implementation wait."""
+
+    def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
+        """The answer to a call, which may still wait; `first`: the calls to send before it."""
 
 
 class How(TypedDict, total=False):
@@ -68,7 +72,7 @@ class Implementation:
     _exchanges: list[Exchange] = field(default_factory=list)
     _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _waiting: list[Exchange] = field(default_factory=list)  # sent with the next call
-    _queue: Queue | None = None  # in which calls wait, if they do
+    _queue: Waits | None = None  # in which calls wait, if they do
     _before_reading: Callable[[], None] = lambda: None  # what is done before a check looks at an answer
 
     def using(self, *, device: str | None = None, **how: Unpack[How]) -> Implementation:
@@ -97,6 +101,7 @@ class Implementation:
         return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
 
     def _numbered(self, call: Call) -> Call:
+        """The call with a number for its result, its arguments ready to send."""
         call.new_handle = next(self._handle_numbers)
         call.args = mapped(call.args, _sendable)
         call.kwargs = mapped(call.kwargs, _sendable)
@@ -347,6 +352,7 @@ class Handle(Answer):
         return bool(self._ask("shares", (first, second)).value)
 
     def _do(self, name: str, args: tuple[Any, ...] = ()) -> None:
+        """Queues an operation on the module for the next call."""
         call = Call(name, args, handle=self.number, options=Options(device=self.device))
         self._implementation._waiting.append(Exchange(call, self.exchange))
 

@@ -86,7 +86,7 @@ class Script:
     reached: set[bytes] = field(default_factory=set)
 
     def reach(self, queue: Queue) -> None:
-        """Notes the answers that led to the same messages."""
+        """Notes the digests of answers, as far as they led to the same messages."""
         for index, value in enumerate(queue.reached):
             if queue.groups[: index + 2] != self.groups[: index + 2]:
                 return
@@ -262,6 +262,7 @@ class Queue:
         return outcomes
 
     def _known(self, frames: list[bytes]) -> list[Message]:
+        """The answers that are known for these messages. Raises Odd if other messages were expected."""
         pairs = [self._played.popleft() for _frame in frames[: len(self._played)]]
         if [frame for frame, _answer in pairs] != frames:
             self.is_odd = True

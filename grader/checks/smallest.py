@@ -85,6 +85,7 @@ class _Round(Draw):
         self._draw, self._small = draw, small
 
     def _whole(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
+        """Draws whole numbers in a small version of this shape."""
         return self._draw.integers(low, high, *map(self._small, shape))
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -131,6 +132,7 @@ def weights_shown(exchange: Exchange) -> Iterator[str]:
 
 
 def _loaded(call: Call) -> Iterator[dict[str, Tensor]]:
+    """The parameters that are loaded before a call."""
     for earlier in call.first:
         if earlier.name == "load_parameters" and earlier.handle == call.handle:
             yield earlier.args[0]

@@ -112,6 +112,7 @@ def show_call(call: Call, maker: str = "") -> str:
 
 
 def _argument(value: Any) -> str:
+    """An argument as text: in full if it is small, else its kind."""
     if isinstance(value, Tensor):
         return show_tensor(value) if value.numel() <= FULLY_SHOWN and value.device.type != "meta" else _kind(value)
     if isinstance(value, np.ndarray):
@@ -129,6 +130,7 @@ def _is_short(tensor: Tensor) -> bool:
 
 
 def _kind(tensor: Tensor) -> str:
+    """A tensor's dtype and shape."""
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 

@@ -221,6 +221,7 @@ def _require_level(submissions: Path, assignment: str) -> None:
 
 
 def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
+    """The error for a class in another folder, with the command for the right one."""
     with suppress(ValueError):
         right = right.relative_to(Path.cwd())
     text = sentence.format(folder=typed(submissions), right=typed(right))

@@ -11,7 +11,9 @@ from grader import __version__
 from grader.base.paths import ROOT, SOLUTIONS
 
 ENGINE_FILES = ("*.py", "*/*.py", "locale/*.po", "*/templates/*.j2")
-STEP_FILES = ("*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md", "*/*/*.safetensors", "*/*/*.po")
+STEP_FILES = (
+    "mistakes*.md", "*/*/*.py", "*/*/*/*.py", "*/*/mistakes*.md", "*/*/mistakes/*.md", "*/*/*.safetensors", "*/*/*.po",
+)  # fmt: skip
 
 
 @functools.cache

@@ -96,6 +96,7 @@ def drawings(nb: NotebookNode) -> set[str]:
 
 
 def _attached(cell: NotebookNode) -> list[Any]:
+    """The files that a cell brings along."""
     attachments = cell.get("attachments", {})
     return [data for data in attachments.values() if isinstance(data, dict)] if isinstance(attachments, dict) else []
 

@@ -97,7 +97,7 @@ class Attempts:
 
     graded: Graded
     tries: list[Student]
-    done: dict[int, pools.TaskResult] = field(default_factory=dict)
+    done: dict[int, pools.Answer] = field(default_factory=dict)
 
 
 @dataclass
@@ -202,38 +202,33 @@ class Round:
         self.on_student(result, True)
 
     def _best(self, attempts: Attempts) -> None:
-        """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
-        graded, best, page = attempts.graded, -1.0, ""
+        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        graded, best = attempts.graded, -1.0
         tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
-            report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-            report = without_open_scores(report) if report else None
+            report, error = (answer, "") if isinstance(answer, Report) else (None, answer)
             tried = msgspec.structs.replace(
-                graded,
-                report=report,
-                error=answer.error,
-                attempt=number,
-                grader_failed=bool(answer.error) or answer.grader_failed,
-            )
+                graded, report=report and without_open_scores(report), error=error, attempt=number,
+                grader_failed=pools.grader_failed(answer),
+            )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
-                best, chosen, page = points, tried, answer.page
+                best, chosen = points, tried
         if len(attempts.tries) > 1:
             chosen.tries = tries
             own = unread.files_within(attempts.tries[chosen.attempt].submission, self.plan.steps)
             chosen.files = self.files_of[graded.student] = own
-        self._done(chosen, chosen.attempt, page=page)
+        self._done(chosen, chosen.attempt)
 
-    def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
-        """Marks, writes and counts one attempt of a student, unless it was kept unchanged."""
+    def _done(self, graded: Graded, attempt: int, kept: bool = False) -> None:
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
-                write_student(self.request.out, graded, page, self._ask(graded), self.request.also)
+                write_student(self.request.out, graded, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
+            self.found[graded.file] = standing(graded, self._changed(graded, kept))
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
@@ -310,16 +305,14 @@ def load(out: Path, file: str) -> Graded | None:
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
-def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also: Collection[str] = ()) -> None:
+def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
     """Writes the files about a student, the report last: if it is there, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
     also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
-        if report != graded.report or not page:
-            page = pages.html(report, every_picture=False, of_class=True)
-        also_written[PAGES] = page.encode()
+        also_written[PAGES] = pages.html(report, every_picture=False, of_class=True).encode()
     if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
         also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):

@@ -89,6 +89,7 @@ def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
 
 
 def _said(report: Report) -> Iterator[str]:
+    """The sentences of a report that belong to no check."""
     yield from report.notes
     yield from unread(report)
     yield from (f"{step.name}: {step.note}" for step in report.steps if step.note)

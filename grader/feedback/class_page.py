@@ -6,10 +6,11 @@ learner or a folder's name could have made is shown through `report.plain` and e
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,8 @@ from grader.base.paths import step_folder
 from grader.base.results import Status
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import Standing, StepStanding
-from grader.operators.families import FAMILIES, WORDS
+from grader.operators.changes import WORDS
+from grader.operators.probes import PROBES
 from grader.report import layers
 from grader.report import terminal as reports
 from grader.report.page import environment, of_pieces
@@ -158,12 +160,12 @@ def imports(standings: Sequence[Standing], *, own: bool = False) -> list[tuple[s
 
 def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
     """The misconceptions of the class, the most common first, then by step."""
-    common: dict[tuple[str, tuple[str, ...]], CommonMistake] = {}
+    common: dict[tuple[str, tuple[str, ...], str], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
             for names in step.diagnoses:
-                mistake = CommonMistake(step.name, wordings_of(step.name, names))
-                common.setdefault((step.name, names), mistake).students.append(standing)
+                mistake = CommonMistake(step.name, wordings_of(step.name, names, step.words))
+                common.setdefault((step.name, names, mistake.wordings[0].what), mistake).students.append(standing)
     return _most_common(common.values())
 
 
@@ -186,9 +188,11 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
     """The steps of the class."""
     found = []
     for steps in zip(*(standing.steps for standing in graded), strict=True):
-        problems = Counter(names for step in steps for names in step.diagnoses)
+        problems = Counter(
+            _either(wordings_of(step.name, names, step.words)) for step in steps for names in step.diagnoses
+        )
         most = max(problems.values(), default=0)
-        common = [_either(wordings_of(steps[0].name, names)) for names in sorted(problems) if problems[names] == most]
+        common = [what for what in sorted(problems) if problems[what] == most]
         possible = sum(step.max_score for step in steps if step.score is not None)
         found.append(
             Column(
@@ -234,25 +238,24 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
     )
 
 
-def wordings_of(step: str, names: Iterable[str]) -> list[Wording]:
-    """The texts of the misconceptions of these names, in the language in use."""
-    by_name = _wordings(step, language.current())
-    return [by_name.get(name, Wording(name, "", "")) for name in names]
+def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> list[Wording]:
+    """The texts of the misconceptions of these names, in the language in use; `words`: those of each that has some."""
+    every, made = _texts(step), []
+    for name in names:
+        lines = every.get(name, (name, "", ""))
+        missing = dict.fromkeys(WORDS, "…") if "{function}" in lines[0] else {}  # in a report of an earlier version
+        made.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
+    return made
 
 
 @cache
-def _wordings(step: str, _language: str) -> dict[str, Wording]:
+def _texts(step: str) -> dict[str, tuple[str, str, str]]:
     """The texts of a step's misconceptions, read without importing them: that would load torch."""
-    try:
+    made = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
+    with contextlib.suppress(FileNotFoundError):
         folder = step_folder(step)
-    except FileNotFoundError:
-        return {}
-    texts = documents.texts(folder, documents.read(folder)).items()
-    by_family = {
-        name: Wording(*(language.gettext(line, **dict.fromkeys(WORDS, "…")) for line in family))
-        for name, family in FAMILIES.items()
-    }
-    return by_family | {name: Wording(*map(language.gettext, lines)) for name, lines in texts}
+        made |= documents.texts(folder, documents.read(folder))
+    return made
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:

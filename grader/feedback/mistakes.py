@@ -55,11 +55,12 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
     """The mistakes, the most frequent first, then in the order of the steps. `sources` are the students' files, by the
     name of their report, for their code."""
     sources = sources or {}
-    groups: dict[tuple[str, tuple[str, ...]], Mistake] = {}
+    groups: dict[tuple[str, tuple[str, ...], str], Mistake] = {}
     for entry in entries:
         for step, names, check in _diagnosed(entry):
-            wordings = wordings_of(step.name, names)
-            made = groups.setdefault((step.name, names), Mistake(step.name, step.title, wordings, check))
+            wordings = wordings_of(step.name, names, {check.misconception or "": check.words})
+            mistake = Mistake(step.name, step.title, wordings, check)
+            made = groups.setdefault((step.name, names, wordings[0].what), mistake)
             made.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
     for mistake in (everything := [*groups.values(), *filter(None, unknown)]):

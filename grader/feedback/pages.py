@@ -141,6 +141,7 @@ def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources)
 
 
 def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
+    """The lines of a source, each with whether it is marked."""
     return [(text, number in lines) for number, text in enumerate(source.splitlines(), 1)]
 
 

@@ -148,6 +148,7 @@ def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
 
 
 def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
+    """The lines of the passages that are alike."""
     return frozenset(
         line for passage in passages if passage.mark in alike for line in range(passage.first, passage.last + 1)
     )
@@ -207,6 +208,7 @@ def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
 
 
 def _mark(gram: Iterable[tuple[str, int]]) -> int:
+    """The digest of a run of nodes, 64 bits."""
     text = " ".join(token for token, _line in gram)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 

@@ -17,7 +17,7 @@ from grader.sandbox.process import Launcher, Worker
 
 # Strings and comments, but for strings that hold code: what is left of a file are its names.
 PROSE = re.compile(
-    r"(?i:\b(?:[fb]|rf|fr|br|rb)(?=[\"']))?"
+    r"(?i:\b(?:[fbt]|rf|fr|br|rb|rt|tr)(?=[\"']))?"
     r"(\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|#[^\n]*",
     re.DOTALL,
 )
@@ -45,7 +45,7 @@ FAR_REACHING = re.compile(
 def is_ordinary(source: str) -> tuple[bool, set[str]]:
     """Whether a file, read as text, has no effect beyond its own names, and the modules that it imports. In doubt it
     isn't ordinary."""
-    text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrR" else "", unicodedata.normalize("NFKC", source))
+    text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrRtT" else "", unicodedata.normalize("NFKC", source))
     modules, names = set[str](), [text]
     for module, imported in IMPORTS.findall(text):
         if "(" in imported and not STEP.match(module):

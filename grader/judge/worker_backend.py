@@ -206,6 +206,7 @@ class WorkerBackend:
 
     @staticmethod
     def _nonsense(name: str, what: Exception) -> CheckFailed:
+        """The failure of a call that got something other than an answer."""
         return CheckFailed(
             _("{name}: the process sent something that is not an answer ({what}).").format(
                 name=name, what=str(what) or type(what).__name__

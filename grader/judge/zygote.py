@@ -290,7 +290,7 @@ def _refuses(layer: str) -> bool:
     return False
 
 
-def main(control: int, root: str, cpu_claims: int) -> None:
+def main(control: int, root: str, cpu_claims: int, *, once: bool = False) -> None:
     """Loads torch, proves that forking is sound, then serves on the socket `control`. Judges claim their CPU in the
     file `cpu_claims`."""
     # Detached from the terminal: an interrupt is for the owner, and its exit ends everything here.
@@ -299,7 +299,7 @@ def main(control: int, root: str, cpu_claims: int) -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     gc.disable()  # collecting the garbage of loading takes a third of a second, and freeing it this late leaves holes
     kernel.hide()
-    preload.load_torch()
+    preload.load_torch(once=once)
     preload.warm_up()
     from grader.sandbox import conceal, worker  # before its path is removed; it needs torch
 

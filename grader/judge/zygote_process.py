@@ -21,22 +21,23 @@ SIGKILL = 9
 # children reseed them. Descriptors that a shell left open are closed first.
 START = f"""
 import os, sys
-root, control, claims = sys.argv[1:]
+root, control, claims, once = sys.argv[1:]
 for low, high in ((3, int(control)), (int(claims) + 1, 1 << 20)): os.closerange(low, high)
 os.chdir("/")
 {STARTS}
 os.register_at_fork = lambda **calls: None
 from grader.judge import zygote
-zygote.main(int(control), root, int(claims))
+zygote.main(int(control), root, int(claims), once=once == "once")
 """
 
 _claims: list[int] = []
 
 
 class ZygoteProcess:
-    """One process that loads torch and then serves on the other end of `control`, a descriptor of a socket."""
+    """One process that loads torch and then serves on the other end of `control`, a descriptor of a socket. `once`: for
+    one grading, so that starting counts for more than what follows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, once: bool = False) -> None:
         from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair  # `socket` takes longer to import than this takes
 
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -46,7 +47,7 @@ class ZygoteProcess:
         shown = 2 if os.environ.get("KIT_DEBUG") else 3
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-c", START, ROOT, str(there), str(there + 1)],
+            [sys.executable, "-I", "-c", START, ROOT, str(there), str(there + 1), "once" if once else ""],
             clean_environment() | BORN_HUGE,
             file_actions=[
                 *null[:shown],
@@ -85,7 +86,7 @@ class ZygoteProcess:
 def started_early() -> ZygoteProcess | None:
     """A zygote for `launcher.start`, if it can be forked and torch is there."""
     if sys.platform == "linux" and any(os.path.isdir(os.path.join(folder, "torch")) for folder in sys.path):
-        return ZygoteProcess()
+        return ZygoteProcess(once=True)
     return None
 
 

@@ -310,10 +310,12 @@ class _Reader:
         return value
 
     def bad(self, place: str, problem: str) -> BadTerm:
+        """The error for a problem at this place of the file."""
         where = f"{self.file}, {place}" if place else self.file
         return BadTerm(_("{place}: {problem}.").format(place=where, problem=problem))
 
     def known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
+        """Raises BadTerm for a key that the table may not have."""
         for key in table:
             self.require_one_of(key, keys, place)
 
@@ -376,7 +378,7 @@ class _Reader:
             raise self.bad(f"{place}.{key}", str(unknown).rstrip(".")) from None
 
     def words(self, value: object, place: str) -> list[str]:
-        """`"1-3"`, 4, or a list of such."""
+        """The words of a value such as `"1-3"`, 4, or a list of these. Raises BadTerm."""
         values = [] if value is None else value if isinstance(value, list) else [value]
         if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in values):
             raise self.bad(place, _('it has to be steps, such as "1-3" or [4, "step06"]'))

@@ -52,7 +52,7 @@ def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
         if called == "range":
             yield "last_round_left_out", node, again(first, f"{last} - 1", *rest), {}
             if rest:
-                yield "last_block_left_out", node, again(first, f"{last} - {rest[0]} + 1", *rest), {}
+                yield "rest_left_out", node, again(first, f"{last} - {rest[0]} + 1", *rest), {}
                 yield "first_block_left_out", node, again(f"{first} + {rest[0]}", last, *rest), {}
             yield "first_round_left_out", node, again(f"{first} + 1", last, *rest), {}
             yield "one_round_too_many", node, again(first, f"{last} + 1", *rest), {}

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
+from grader.base import mistakes
 from grader.operators import calls, expressions, statements
 from grader.operators.definitions import Definition, Found, functions
-from grader.operators.families import FAMILIES
 
 OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Found]]], ...] = (
     (ast.Slice, expressions.slices),
@@ -29,7 +30,8 @@ OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Found]]],
     (ast.Tuple, statements.tuples),
     (ast.stmt, statements.statements),
 )
-ORDER = {family: place for place, family in enumerate(FAMILIES)}
+# The words that a line about a mistake may have places for.
+WORDS = ("function", "argument", "used", "due", "part", "number", "call", "factor", "dim", "other")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,15 @@ class ChangedText:
     words: dict[str, str] = field(default_factory=dict)
 
 
+@cache
+def families() -> dict[str, tuple[str, str, str]]:
+    """The families of mistakes that operators make, each with its three lines, which have places for words: the entries
+    without edits among the mistakes of many steps. The order is that in which a diagnosis prefers them: of two that
+    give the same answers, the first says more."""
+    entries = mistakes.of_many_steps().entries
+    return {name: entry.said for name, entry in entries.items() if not entry.ways}
+
+
 def changes(name: str, text: str, shown: str) -> list[ChangedText]:
     """Every change that an operator makes to the definition `name`, in the order of the families; `shown` is how a
     sentence names it."""
@@ -52,7 +63,8 @@ def changes(name: str, text: str, shown: str) -> list[ChangedText]:
             changed = definition.with_new(node, new)
             if changed != text and changed not in found:
                 found[changed] = ChangedText(family, name, changed, {"function": place, **words})
-    return sorted(found.values(), key=lambda change: ORDER[change.family])
+    order = list(families())
+    return sorted(found.values(), key=lambda change: order.index(change.family))
 
 
 def _found(definition: Definition) -> Iterator[Found]:

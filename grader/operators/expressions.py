@@ -105,6 +105,7 @@ def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:
 
 
 def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Found]:
+    """Mistakes in a minus sign or a negation: it is left out."""
     if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield "sign_turned", node, of.source(node.operand), {}
     elif isinstance(node.op, ast.Invert | ast.Not):

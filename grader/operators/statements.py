@@ -19,6 +19,7 @@ def loops(of: Definition, node: ast.For) -> Iterator[Found]:
 
 
 def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Found]:
+    """Mistakes in a list of submodules: the same one for all."""
     over = of.source(node.generators[0].iter)
     if over.startswith("range(") and isinstance(node.elt, ast.Call):
         yield "one_part_for_all", node, f"[{of.source(node.elt)}] * {over[5:]}", {}
@@ -56,6 +57,7 @@ def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
 
 
 def conditions(of: Definition, node: ast.BoolOp | ast.IfExp) -> Iterator[Found]:
+    """Mistakes in a conditional expression: a case left out."""
     if isinstance(node, ast.IfExp):
         yield "case_left_out", node, f"({of.source(node.body)})", {}
         yield "case_left_out", node, f"({of.source(node.orelse)})", {}

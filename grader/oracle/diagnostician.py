@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from grader.oracle.witness import Question, Witness
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-# Of processor time, after which no more than the single misconceptions are tried.
+# Of processor time, after which no further misconception is tried.
 SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
@@ -57,8 +57,8 @@ class _Explained:
 class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
-    Pairs are tried if no single misconception matches, and then what operators make: `generated` gives the mistakes
-    in a public name. After `seconds` of processor time no more than the single misconceptions are tried.
+    Pairs are tried if no single misconception matches, and then what edits of many steps and operators make:
+    `generated` gives the mistakes in a public name. Nothing further is tried after `seconds` of processor time.
     """
 
     def __init__(
@@ -136,6 +136,10 @@ class Diagnostician:
             combined = self._consistent(self._combined(singles, left), question, questions)[:1]
             matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
+            matching = matching or [
+                wrong for wrong in self._generated(question, left, ask_again)
+                if not self._belied(wrong, singles, question)
+            ]  # fmt: skip
             if matching:
                 by_check[question.name] = matching
             else:
@@ -155,7 +159,7 @@ class Diagnostician:
         related = [other for other in failing if other.about == question.about]
         explained: dict[str, _Explained] = {}
         for other in related[:MOST_SEARCHED]:
-            for wrong in self._matching(self.misconceptions, other, names):
+            for wrong in self._matching([*self.misconceptions, *self.generated(other.about)], other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
                     continue
                 alike = frozenset(way.name for way in related if self.witness.alike(wrong, way))
@@ -248,17 +252,27 @@ class Diagnostician:
                 explained.append((wrong, len(alike), len(refusing - names)))
         # Of those that explain as much, the ones that the least speaks against: of the checks that the student passes.
         most = max(((alike, -passed) for _wrong, alike, passed in explained), default=None)
-        best = [wrong for wrong, alike, passed in explained if (alike, -passed) == most]
+        found = {wrong.name for wrong, alike, passed in explained if (alike, -passed) == most}
+        best = [wrong for wrong in candidates if wrong.name in found]
         if len(best) > 1 and question.answers and question.answers[-1].due_error:
             return [wrong for wrong in best if self.witness.exactly(wrong, question)] or best
         return best
 
-    def _matching(self, candidates: list[Misconception], question: Question, names: set[str]) -> list[Misconception]:
-        """The candidates that give the student's answer. A misconception is ruled out if the student passes its own
-        checks: the catalogue proves that it fails there."""
+    def _matching(
+        self, candidates: list[Misconception], question: Question, names: set[str]
+    ) -> Iterator[Misconception]:  # fmt: skip
+        """The candidates that give the student's answer, while there is time: those that the check is meant to catch
+        first, then those of the name whose answer failed it. A misconception is ruled out if the student passes its
+        own checks: the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
-        return [wrong for wrong in candidates if wrong.refused_by & seen and self.witness.alike(wrong, question)]
+        likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]
+        likely.sort(key=lambda wrong: (question.name not in wrong.refused_by, question.about not in wrong.replaced))
+        for wrong in likely:
+            if self._is_late():
+                return
+            if self.witness.alike(wrong, question):
+                yield wrong
 
     def _drawn_anew(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]

@@ -1,5 +1,5 @@
-"""The mistakes that operators make of a step's reference: made when they are first asked for, one public name at a
-time."""
+"""The mistakes that are made of a step's reference, by edits that many steps share and by operators: one public name at
+a time, when they are first asked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
+from grader.base import mistakes
 from grader.checks.catalogue import Misconception
-from grader.operators.changes import ORDER, ChangedText, changes
-from grader.operators.families import FAMILIES
+from grader.operators.changes import ChangedText, changes, families
 from grader.oracle.wrong_ways import Made, WrongWays
 
 OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps
@@ -26,15 +26,22 @@ class Generated:
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
-        """The mistakes in a public name, or in a helper of the reference that it uses, in the order of the families."""
+        """The mistakes in a public name, or in a helper of the reference that it uses: those of many steps that fit,
+        then those made by operators, in the order of the families."""
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
-        edits = changes(name, self._ways.definitions[name], name)
-        for helper in sorted(self._ways.helpers):
-            if name in self._touched({helper}):
-                edits += changes(helper, self._ways.definitions[helper], name)
-        edits.sort(key=lambda change: ORDER[change.family])
-        return [self._misconception(name, number, change) for number, change in enumerate(edits)]
+        listed: list[ChangedText] = []
+        made: list[ChangedText] = []
+        helpers = [helper for helper in sorted(self._ways.helpers) if name in self._touched({helper})]
+        for changed in (name, *helpers):
+            listed += [ChangedText(entry, changed, text) for entry, text in self._ways.of_many_steps(changed)]
+            made += changes(changed, self._ways.definitions[changed], name)
+        order = list(families())
+        made.sort(key=lambda change: order.index(change.family))
+        every: dict[tuple[str, str], ChangedText] = {}
+        for change in (*listed, *made):
+            every.setdefault((change.name, change.text), change)
+        return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
     def recorded(self) -> list[Misconception]:
         """The mistakes that a tape has room for: a few of each family for each public name."""
@@ -48,9 +55,10 @@ class Generated:
         return kept
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
-        family = FAMILIES[change.family]
+        """A misconception made by an operator, compiled at first use."""
+        said = mistakes.of_many_steps().entries[change.family].said
         return Misconception(
-            f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *family,
+            f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *said,
             form_of=change.family, words=change.words,
         )  # fmt: skip
 
@@ -62,7 +70,7 @@ class Generated:
             for other, text in self._ways.definitions.items()
             if other == change.name or other in using
         }
-        names = self._ways.run(
-            "\n".join(texts.values()), f"{change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        )
-        return {name: names[name]}
+        # A place among mistakes: what an error says of its file tells whether the code itself raised it.
+        place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
+        made = self._ways.run("\n".join(texts.values()), place)
+        return {name: made[name]}

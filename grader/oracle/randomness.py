@@ -119,6 +119,7 @@ def _same_rates(mine: bytes, theirs: bytes) -> bool:
 
 
 def _counted(packed: bytes) -> list[list[int]]:
+    """Triples of a number, the next one, and how often they follow each other."""
     counted: list[list[int]] = torch.frombuffer(bytearray(packed), dtype=torch.int64).view(-1, 3).tolist()
     return counted
 

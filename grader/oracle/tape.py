@@ -31,7 +31,7 @@ from grader.calls.values import Placed, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
-from grader.oracle.fingerprints import Fingerprint, follows
+from grader.oracle.fingerprints import Fingerprint, Print, follows
 from grader.oracle.witness import USUAL, Asked, Question, Replies
 
 INDEX = "index"
@@ -172,11 +172,12 @@ class Tape(Asked):
     ) -> Replies | None:
         """The recorded answers of a misconception; see `Asked`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
-        prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
+        prints: list[Print] = [self.index.fingerprints[number] for number in failed.prints] if failed else []
         return Replies(prints, True, failed.about, failed.size) if failed else None
 
 
 def _unwritten(way: KnownWay) -> Misconception:
+    """A misconception from a tape, without code."""
     return Misconception(
         way.name, way.caught_by, dict.fromkeys(way.replaced), way.what, way.why, way.nudge, form_of=way.form_of,
         words=way.words,
@@ -184,6 +185,7 @@ def _unwritten(way: KnownWay) -> Misconception:
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
+    """The tensors of a tape, in order, cut from the concatenated ones."""
     start = dict.fromkeys(stored, 0)
     for dtype, shape in pieces:
         end = start[dtype] + math.prod(shape)
@@ -210,6 +212,7 @@ def expanded(data: Tensor, dtype: str) -> Tensor:
 
 
 def _out_of_step() -> CheckFailed:
+    """The error for a tape that answers other calls than the check makes."""
     sentence = _("The tape of this step does not match its checks; this is not your fault. Unpack the kit again.")
     return CheckFailed(sentence, "error")
 

@@ -24,7 +24,7 @@ from torch.nn import functional
 from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Unreadable, Way
-from grader.base.paths import shown
+from grader.base.paths import SOLUTIONS, shown
 from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
@@ -57,8 +57,8 @@ class Made(Mapping[str, Any]):
 class Text:
     """The text of the reference in a step's folder, and its edited forms."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, solutions: Path = SOLUTIONS) -> None:
+        self.folder, self.solutions = folder, solutions
 
     def edited(self, ways: Sequence[Way]) -> dict[str, str]:
         """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
@@ -79,10 +79,21 @@ class Text:
         }
 
     def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        """The edits of a text that replace `old` by `new`, one for each match."""
         if name not in self.definitions:
             raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
         text = self.definitions[name]
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
+
+    def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
+        """The mistakes of many steps that fit this definition, each by its name, with the changed text."""
+        for entry in mistakes.of_many_steps(self.solutions).entries.values():
+            for way in entry.ways:
+                if not way.facts.names or name in way.facts.names:
+                    places = [set(self._places(way, name, old, new)) for old, new in hunks(way.code)]
+                    text = _written(self.definitions[name], sorted(set().union(*places)), way.place)
+                    if all(places) and text != self.definitions[name]:
+                        yield entry.name, text
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -115,7 +126,7 @@ class WrongWays(Text):
     @cached_property
     def single(self) -> list[Misconception]:
         """Each mistake in each of its forms: in the order of the names that they replace, then as they are written."""
-        texts, ways = mistakes.texts(self.folder, self.document), []
+        texts, ways = mistakes.texts(self.folder, self.document, self.solutions), []
         for entry in self.document.entries.values():
             for way in entry.ways if entry.name in texts else ():
                 form_of = entry.name if way is not entry.ways[0] else ""
@@ -154,6 +165,7 @@ class WrongWays(Text):
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
     def _made(self, *ways: Way) -> Made:
+        """Names with all these mistakes made at once, compiled at first use."""
         names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
         return Made(list(names), lambda: self.compiled(*ways))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 from grader.author import lint
 from grader.base import mistakes, paths
@@ -21,6 +22,7 @@ HEADINGS = {
         "Wrong ways that people take, {count} in all, by step. Each is an implementation in `solutions/`; the kit's "
         "own tests show that the named check refuses it, and a learner who gives the same answers is told so.",
         ("name", "what was done", "caught by"),
+        "In many steps",
     ),
     "ko": (
         "알려진 오답",
@@ -28,6 +30,7 @@ HEADINGS = {
         "표에 적힌 검사가 그 오답을 걸러 낸다는 것을 키트의 테스트가 확인하며, 같은 답을 내는 학습자는 무엇을 "
         "잘못했는지 듣게 됩니다.",
         ("이름", "무엇을 했는가", "걸러 내는 검사"),
+        "여러 단계에서",
     ),
 }
 
@@ -36,11 +39,14 @@ def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> 
     """The page in one language, of every step: a table for each, or the `whole` documents as they are, edits and
     all."""
     steps = solutions() if of is None else of
-    title, introduction, columns = HEADINGS[spoken]
-    count = sum(len(_known(step)) for step in steps)
+    title, introduction, columns, in_many = HEADINGS[spoken]
+    everywhere = {name: entry.said[0] for name, entry in mistakes.of_many_steps().entries.items() if entry.ways}
+    count = sum(len(_known(step)) for step in steps) + len(everywhere)
     with use(spoken):
         parts = [f"{GENERATED}\n\n# {title}\n", introduction.format(count=count) + "\n"]
         parts += [(_documents(step, spoken) if whole else "") or _section(step, columns) for step in steps]
+        rows = [columns[:2], ("---",) * 2, *((f"`{name}`", _(what)) for name, what in everywhere.items())]
+        parts.append(f"## {in_many}\n\n{_table(rows)}\n")
     return "\n".join(parts)
 
 
@@ -57,8 +63,11 @@ def _section(step: Solution, columns: tuple[str, ...]) -> str:
         ("---",) * len(columns),
         *((f"`{name}`", _(what), f"`{caught_by}`") for name, what, caught_by in _known(step)),
     ]
-    lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-    return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(lines) + "\n"
+    return f"## {step.number}. {_(step.title)}\n\n{_table(rows)}\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
 def _known(step: Solution) -> list[tuple[str, str, str]]:

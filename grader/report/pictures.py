@@ -270,6 +270,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
 
 
 def _tip(end: Point, number: int) -> Markup:
+    """The dot at the end of an arrow."""
     return Markup('<circle cx="{}" cy="{}" r="3.5" style="fill:{}"/>').format(
         svg.number(end[0]), svg.number(end[1]), svg.colour(number)
     )

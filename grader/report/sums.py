@@ -81,6 +81,7 @@ def _numbers(matrix: Matrix) -> Rows | None:
 
 
 def _of(index: int, every: Sequence[Rows | None]) -> Explained | None:
+    """The explanation of one panel by the others; None if it has none, or is too large or too plain."""
     target = every[index]
     if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({v for line in target for v in line}) < 3:
         return None
@@ -218,8 +219,10 @@ def _size(rows: Rows) -> tuple[int, int]:
 
 
 def _terms(terms: list[str]) -> str:
+    """A sum of terms as text, the middle of a long one left out."""
     return " + ".join(terms if len(terms) <= SHOWN + 1 else [*terms[: SHOWN - 1], "…", terms[-1]])
 
 
 def _short(value: float) -> str:
+    """A number with three digits."""
     return f"{value:.3g}".replace("-", "−").replace("−inf", "−∞")

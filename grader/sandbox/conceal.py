@@ -17,6 +17,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from grader.sandbox import no_compiler
+
 OURS = __name__.partition(".")[0]
 NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and others from; here they do nothing
 # Classes that hold what is true at the moment; nothing that can be found leads to them.
@@ -123,10 +125,14 @@ def _done(*given: object, **named: object) -> None:
 def _noting() -> Callable[[str, tuple[Any, ...]], None]:
     """An audit hook that notes suspicious attempts, and refuses some imports."""
     note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
+    wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
     def notice(event: str, given: tuple[Any, ...]) -> None:
         if event in searches:
             note(event)
+        elif event == "exec" and wait and any(file in given[0].co_filename for file in put_off):
+            note(f"load {given[0].co_filename}")  # by another way than import, which would have them looked at first
+            raise ImportError(given[0].co_filename)
         elif event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
             note(f"load {given[0]}")
             raise ImportError(given[0])
@@ -167,7 +173,8 @@ def _seal_functions_and_frames() -> None:
         ("__defaults__", "__kwdefaults__"),
     )
     names = dict.fromkeys(("f_globals", "f_builtins", "f_locals"), _no_names)
-    _seal(types.FrameType, "f_globals", {**names, "f_code": _hull}, ("f_trace", "f_lineno"))
+    of_code = {"f_code": _hull, "f_generator": _nothing}  # the latter from Python 3.14 on
+    _seal(types.FrameType, "f_globals", {**names, **of_code}, ("f_trace", "f_lineno"))
 
 
 def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:

@@ -1,9 +1,12 @@
-"""Stands in for torch's compiler and for sympy until something is compiled.
+"""Stands in for torch's compiler, for sympy, and for torch's kernels in Python until something asks for them.
 
 Much of torch tells its compiler to keep out before it does its own work: an optimiser's step, `checkpoint` and
 `torch.func` import all of `torch._dynamo` for that, which takes as long as torch itself and wants a folder for a cache.
 Its Python kernels for `meta` ask whether a size is symbolic, which only the compiler has, and import sympy for that: a
 fifth of the time that loading torch takes.
+
+Those kernels, with the references and decompositions that they are made of, take a third of it, and what an exercise
+does needs next to none of them. A process that grades once puts them off (`put_off_kernels`): see `preload`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ SHAPES = "torch.fx.experimental.symbolic_shapes"
 SYMBOLS = "sympy"
 ON_SYMBOLS = "torch.utils._sympy"  # a package of what torch builds on sympy
 FUNCTIONS = f"{ON_SYMBOLS}.functions"
+KERNELS = "torch._meta_registrations"
+REFERENCES = ("torch._decomp", "torch._prims", "torch._refs")  # what they are made of
+FILES_OF_KERNELS = tuple(f"/{name.replace('.', '/')}{end}" for name in (KERNELS, *REFERENCES) for end in ("/", ".py"))
 
 # What torch tells its compiler in passing, by what is done here instead. Torch 2.6 to 2.13 read no other names where
 # nothing is compiled; a test looks for those that the installed version reads.
@@ -54,7 +60,8 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a submodule of a deferred module, or None for all others."""
-        package = next((name for name in (NAME, SYMBOLS, ON_SYMBOLS) if fullname.startswith(f"{name}.")), None)
+        packages = (NAME, SYMBOLS, ON_SYMBOLS, *REFERENCES)
+        package = next((name for name in packages if fullname.startswith(f"{name}.")), None)
         needed = SYMBOLS if package == ON_SYMBOLS else package
         if needed is None or fullname == CONFIG or not isinstance(sys.modules.get(needed), Deferred):
             return None
@@ -69,11 +76,52 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Does nothing: the module has run already."""
 
 
+kernels_wait: list[bool] = []  # not empty while they are put off
+_instead: list[Any] = []  # libraries of kernels that stand in until then
+_afterwards: list[Callable[[], None]] = []
+
+
+def put_off_kernels() -> None:
+    """Has torch leave out its kernels in Python, before it is imported."""
+    sys.modules[KERNELS] = types.ModuleType(KERNELS)
+    kernels_wait.append(True)
+
+
+def until_kernels(library: Any, then: Callable[[], None]) -> None:
+    """Removes a library of kernels as soon as the real ones are imported, and calls `then` after that."""
+    _instead.append(library)
+    afterwards(then)
+
+
+def afterwards(then: Callable[[], None]) -> None:
+    """Calls `then` when the real kernels are there, which may be now."""
+    if kernels_wait:
+        _afterwards.append(then)
+    else:
+        then()
+
+
+def _real_kernels() -> None:
+    kernels_wait.clear()
+    for name in (KERNELS, *REFERENCES):
+        sys.modules.pop(name, None)
+    for library in _instead:
+        library._destroy()
+    importlib.import_module(KERNELS)
+    while _afterwards:
+        _afterwards.pop(0)()
+
+
 def install() -> None:
     """Puts the stand-ins in place, unless the real modules have been imported."""
     import torch
 
     sys.meta_path.insert(0, Submodules())
+    if kernels_wait and any(name in sys.modules for name in REFERENCES):  # this torch needs them for something else
+        _real_kernels()
+    for name in (KERNELS, *REFERENCES) if kernels_wait else ():
+        sys.modules[name] = Deferred(name, {"__path__": []})
+        setattr(torch, name.rpartition(".")[2], sys.modules[name])
     if NAME not in sys.modules:
         compiler = Deferred(NAME, dict.fromkeys(MARKS, _as_it_is) | dict.fromkeys(NEWS, _nothing))
         compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
@@ -91,9 +139,12 @@ def install() -> None:
 
 
 def real(name: str) -> types.ModuleType:
-    """The real module by this name: torch's compiler, or sympy and what torch builds on it, imported in place of the
-    stand-in."""
-    if isinstance(sys.modules.get(name), Deferred):
+    """The real module by this name: torch's compiler, its kernels in Python, or sympy and what torch builds on it,
+    imported in place of the stand-in."""
+    if name in (KERNELS, *REFERENCES):
+        if kernels_wait:
+            _real_kernels()
+    elif isinstance(sys.modules.get(name), Deferred):
         together = (SYMBOLS, SHAPES, FUNCTIONS) if name != NAME else (NAME, CONFIG)
         for each in together:
             sys.modules.pop(each, None)

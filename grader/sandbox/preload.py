@@ -11,7 +11,7 @@ import contextlib
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox import no_compiler
@@ -26,15 +26,24 @@ NOT_BELOW_PYTHON = (
     "masked_scatter_backward",
 )  # fmt: skip
 OURS_ON_META = (
-    "relu",
-    "native_layer_norm",  # what torch has for them runs half a millisecond of Python
-    "_local_scalar_dense",
-    "nonzero",  # what torch has for them refuses
-)
+    # What torch has for them runs half a millisecond of Python, and takes a third of a second to import.
+    "relu", "native_layer_norm", "index_select", "max", "where.self", "where.self_out", "var.correction",
+    "var_mean.correction", "abs.out", "logical_not.out", "dot", "vdot", "flip",
+    # What torch has for them refuses.
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
+)  # fmt: skip
 
 
-def load_torch() -> None:
-    """Imports torch and what it needs at the first backward pass and the first meta tensor. One thread."""
+# The keys of kernels that answer on `meta`.
+META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+
+
+def load_torch(*, once: bool = False) -> None:
+    """Imports torch and what it needs at the first backward pass and the first meta tensor. One thread.
+
+    `once`: for a process that grades once, so that what is seldom needed is left to whoever needs it."""
+    if once:
+        no_compiler.put_off_kernels()
     import torch
 
     torch.set_num_threads(1)
@@ -50,6 +59,7 @@ def load_torch() -> None:
     private_torch.load_in_this_process()
     private_torch.without_fusers(_stays_off)
     no_compiler.install()
+    private_torch.when_references_are_there = no_compiler.afterwards
     meta_below_python()
 
 
@@ -162,35 +172,56 @@ def meta_below_python() -> None:
     """Restores the C++ meta kernels that torch replaced by Python decompositions (30 × slower).
 
     The decompositions support symbolic sizes, which only the compiler needs. An op without a working C++ meta kernel
-    keeps its decomposition; those that every Transformer runs get a kernel of ours.
+    keeps its decomposition; those that every Transformer runs get a kernel of ours. If the decompositions are put off,
+    such an op imports them.
     """
-    import torch
-
     from grader.calls import private_torch, reads
 
-    library, in_python = private_torch.meta_anew()
-    for kind in ("meta", "post_autograd", "pre_autograd"):
-        for op, function in in_python[kind].items():
-            if isinstance(op, private_torch.OpOverload) and op.namespace == "aten" and not _has_meta(op):
-                with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
-                    library.impl(op, function)
-    library.impl(private_torch.LOCAL_SCALAR, reads.item_on_meta)
-    for op in reads.SIZED_BY_VALUES:
-        library.impl(op, reads.sized_on_meta(op))
-    library.impl(torch.ops.aten.relu.default, _relu_on_meta)
-    # In a worker nothing of ours can be imported any more: what the kernel needs comes with it.
-    kernel = functools.partial(_layer_norm_on_meta, private_torch.layer_norm_by_reference)
-    library.impl(torch.ops.aten.native_layer_norm.default, kernel)
+    _below_python(private_torch, reads)
 
 
-def _has_meta(op: Any) -> bool:
-    from grader.calls import private_torch
+def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
+    import torch
 
-    name = op.name().removeprefix("aten::").partition(".")[0]
-    if name in NOT_BELOW_PYTHON or name in OURS_ON_META:
-        return name in OURS_ON_META
-    keys = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
-    return any(private_torch.has_kernel(op.name(), key) for key in keys)
+    if no_compiler.kernels_wait:
+        library = torch.library.Library("aten", "IMPL", "Meta")
+        no_compiler.until_kernels(library, functools.partial(_below_python, private, reads))
+        kept = {
+            name: functools.partial(_by_the_real_one, no_compiler.real, name)
+            for name in private.all_op_names()
+            if name.startswith("aten::")
+        }
+    else:
+        library, in_python = private.meta_anew()
+        kept = {
+            op.name(): function
+            for kind in ("pre_autograd", "post_autograd", "meta")  # where an op is in several, the last counts
+            for op, function in in_python[kind].items()
+            if isinstance(op, private.OpOverload) and op.namespace == "aten"
+        }
+    there = private.kernels_at(*META)
+    for name, function in kept.items():
+        if not _has_meta(name, there):
+            with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
+                library.impl(name, function)
+    _our_kernels(library, private, reads)
+
+
+def _by_the_real_one(real: Callable[[str], Any], qualified: str, *args: Any, **kwargs: Any) -> Any:
+    """What an op gives on `meta`, once torch's kernels in Python are imported."""
+    import torch
+
+    real("torch._meta_registrations")
+    name, _dot, overload = qualified.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, name), overload or "default")(*args, **kwargs)
+
+
+def _has_meta(qualified: str, there: Collection[str]) -> bool:
+    whole = qualified.removeprefix("aten::")
+    name = whole.partition(".")[0]
+    if name in NOT_BELOW_PYTHON or whole in OURS_ON_META:
+        return whole in OURS_ON_META
+    return qualified in there
 
 
 def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
@@ -215,3 +246,92 @@ def _layer_norm_on_meta(
     normed = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
     return normed, mean, torch.empty_like(mean)
+
+
+def _our_kernels(library: Any, private: Any, reads: Any) -> None:
+    """Registers a kernel for `meta` for each of some ops. Where its arguments are not the ordinary ones, torch's own
+    in Python is asked: it says what does not fit."""
+    import torch
+
+    def otherwise(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        in_python = private.in_python
+
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                found = kernel(*args, **kwargs)
+            except Exception:  # which torch words in its own way
+                found = None
+            return in_python(op)(*args, **kwargs) if found is None else found
+
+        return asked
+
+    aten = torch.ops.aten
+    for op, kernel in (
+        (aten.index_select.default, _index_select), (aten.max.default, lambda x: x.new_empty(())),
+        (aten.where.self, _where), (aten.where.self_out, _where_out), (aten.var.correction, _var),
+        (aten.var_mean.correction, _var_mean), (aten.abs.out, _abs), (aten.logical_not.out, _logical_not),
+        (aten.dot.default, _dot), (aten.vdot.default, _dot), (aten.flip.default, _flip),
+    ):  # fmt: skip
+        library.impl(op, otherwise(op, kernel))
+    library.impl(private.LOCAL_SCALAR, reads.item_on_meta)
+    for sized in reads.SIZED_BY_VALUES:
+        library.impl(sized, reads.sized_on_meta(sized))
+    library.impl(aten.relu.default, _relu_on_meta)
+    kernel = functools.partial(_layer_norm_on_meta, private.layer_norm_by_reference)
+    library.impl(aten.native_layer_norm.default, kernel)
+
+
+def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
+    sizes = list(x.shape)
+    sizes[dim] = index.numel()
+    return x.new_empty(sizes)
+
+
+def _where(pred: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor | None:
+    import torch
+
+    given = (pred, first, second)
+    if pred.dtype is not torch.bool or not all(each.is_meta and each.is_contiguous() for each in given):
+        return None
+    shape = torch.broadcast_tensors(*given)[0].shape  # `broadcast_shapes` is one of torch's references
+    return pred.new_empty(shape, dtype=torch.result_type(first, second))
+
+
+def _where_out(*given: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
+    found = _where(*given)
+    if found is None or found.dtype != out.dtype or (out.numel() and out.shape != found.shape):
+        return None
+    return out if out.numel() else out.resize_(found.shape)
+
+
+def _var(
+    x: torch.Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> torch.Tensor | None:
+    return x.mean(dim, keepdim) if x.is_floating_point() else None
+
+
+def _var_mean(x: torch.Tensor, dim: list[int] | None = None, **how: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    found, mean = _var(x, dim, **how), _var(x, dim, **how)
+    return None if found is None or mean is None else (found, mean)
+
+
+def _abs(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
+    fits = x.is_contiguous() and not out.numel() and out.dtype == x.dtype and not x.is_complex()
+    return out.resize_(x.shape) if fits else None
+
+
+def _logical_not(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
+    import torch
+
+    fits = x.is_contiguous() and not out.numel() and out.dtype is torch.bool
+    return out.resize_(x.shape) if fits else None
+
+
+def _dot(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor | None:
+    fits = first.dim() == 1 and first.shape == second.shape and first.dtype == second.dtype
+    return first.new_empty(()) if fits and first.is_meta and second.is_meta else None
+
+
+def _flip(x: torch.Tensor, dims: list[int]) -> torch.Tensor | None:
+    places = {range(x.dim())[dim] for dim in dims}
+    return x.new_empty(x.shape) if x.is_contiguous() and len(places) == len(dims) else None

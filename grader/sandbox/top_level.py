@@ -92,6 +92,7 @@ class TopLevel:
         return None
 
     def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
+        """Records a statement that raised."""
         names = frozenset(_bound(statement)) if statement is not None else frozenset()
         self.failed.append(Failed(error, filename, line, names))
 
@@ -118,6 +119,7 @@ class TopLevel:
             signal.setitimer(signal.ITIMER_REAL, self._given, AGAIN if self._depth else 0.0)
 
     def _ring(self, number: int, frame: object) -> None:
+        """The alarm's handler: raises TookLong once the time is over."""
         is_over = time.process_time() - self._busy >= self._given or time.monotonic() - self._since >= 2 * self._given
         if self._depth and is_over:  # else it rings again
             raise TookLong(f"{self._given:.1f} s")
@@ -158,6 +160,7 @@ def _line_in(error: BaseException, code: types.CodeType) -> int:
 
 
 def _first(statement: ast.stmt) -> int:
+    """The first line of a statement, its decorators included."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
 

@@ -138,6 +138,7 @@ class CoursePage:
         }
 
     def _again(self, name: str) -> dict[str, Any]:
+        """Grades a step again."""
         self.session.events.put(Key(name))
         self.session.events.put(Key("r"))
         return {}

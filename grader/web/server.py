@@ -254,6 +254,7 @@ def cookie_name(port: int) -> str:
 
 
 def _shared(name: str) -> Callable[[Request], Response]:
+    """The response with a file of the report's templates."""
     return lambda request: FileResponse(report_page.TEMPLATES / name)
 
 

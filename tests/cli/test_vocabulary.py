@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.paths import ROOT
+from grader.base.results import Report, as_json
 from grader.cli import main
 from grader.cli.parser import Misunderstood, Parser, Subcommand, capitals
 
@@ -124,6 +125,25 @@ def test_documented_commands_are_understood() -> None:
             wrong.append((page, program, name, rest, "no command"))
         count += 1
     assert not wrong and count > 300
+
+
+# Documented commands that take a moment; tests of their own rooms run the others.
+LIGHT = ("begin", "convert", "exercises", "hint", "lab LOG", "lesson", "reset", "tracks")
+
+
+def test_light_documented_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are typed, for a folder of one's own."""
+    report = Report(submission="ada", seed=1, devices={}, isolation=[], steps=[], score=0.0, max_score=0.0)
+    (tmp_path / "report.json").write_text(as_json(report), encoding="utf-8")
+    (tmp_path / "exercises").mkdir()
+    monkeypatch.chdir(tmp_path)
+    every = {(name, rest.strip()) for _page, _program, name, rest in documented()}
+    lines = [(name, rest) for name, rest in sorted(every) if f"{name} {rest}".startswith(LIGHT)]
+    for name, rest in lines:
+        options = main.parser_of(COMMANDS[name]).options
+        own = [f"{option}=exercises" for option in ("SUBMISSION", "FOLDER") if option in options]
+        assert main.run([name, *shlex.split(rest), *own]) in (0, None), (name, rest)
+    assert {name for name, _rest in lines} == {command.split()[0] for command in LIGHT}
 
 
 def test_completion_knows_the_table() -> None:

@@ -179,8 +179,19 @@ def test_words_in_prose_are_no_code(code: str) -> None:
     assert is_ordinary(f"{QUIET}\n{code}\n")[0]
 
 
-@pytest.mark.parametrize("code", ["x = '#'; exec('')", 'x = f"{exec(1)}"', "ｅｘｅｃ('')", "x = '''a'''; exec('')"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = '#'; exec('')",
+        'x = f"{exec(1)}"',
+        'x = t"{exec(1)}"',
+        'x = Rt"{exec(1)}"',
+        "ｅｘｅｃ('')",
+        "x = '''a'''; exec('')",
+    ],
+)
 def test_code_between_strings_is_no_prose(code: str) -> None:
+    """From Python 3.14 on templates, too, are strings that hold code."""
     assert not is_ordinary(f"{QUIET}\n{code}\n")[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -197,6 +198,16 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path)
     (tmp_path / "CHANGELOG.md").write_text(sections, encoding="utf-8")
     subprocess.run(["bash", "-c", notes], cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": "v1.1.0"}, check=True)
     assert (tmp_path / "dist" / "notes.md").read_text(encoding="utf-8").split() == ["-", "One."]
+
+
+def test_workflows_say_what_they_run() -> None:
+    """Actions by their commit, since a tag can move; and each Python that the package names, and no other."""
+    workflows = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+    actions = [line for text in workflows.values() for line in re.findall(r"uses: (.*)", text)]
+    assert actions and [line for line in actions if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", line)] == []
+    tested = yaml.safe_load(workflows["check"])["jobs"]["check"]["strategy"]["matrix"]["python"]
+    named = [word for word in wheel.metadata()["classifiers"] if re.search(r"Python :: 3\.\d+$", word)]
+    assert [word.rpartition(" ")[2] for word in named] == tested
 
 
 def test_instructors_bundle_is_the_repository(tmp_path: Path) -> None:

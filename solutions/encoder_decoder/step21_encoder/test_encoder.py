@@ -31,7 +31,7 @@ OFF_LIMITS = {
 VOCABULARY = 11
 EXACT_ENOUGH = 10**8  # `terms` beside numbers that a norm makes 0: what is left of them is rounding
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
-ROWS = 600
+ROWS = 300  # of each of two calls
 SOME = 4  # of them show what is computed in eval mode
 LIFT = 20.0  # so far above 0, an activation leaves a number as it is
 
