@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters, devices, private_torch
 from grader.calls.builtins import IGNORED, NAMESPACES, PLAIN
@@ -113,7 +112,7 @@ class Reads:
                 cls.record.take(key)
 
 
-class FunctionNames(TorchFunctionMode):
+class FunctionNames(private_torch.FunctionMode):
     """Records the name of every torch function, method, op and higher-order op called from Python inside the block; of
     what switches this off, by a name of torch's own, `hidden` has the name."""
 
@@ -282,9 +281,9 @@ def _is_cpu(value: Any) -> bool:
 def _note_reads() -> list[Any]:
     """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
-    library = torch.library.Library("aten", "IMPL")
+    library = private_torch.Kernels("aten")
     for op, kept in ((private_torch.LOCAL_SCALAR, _itself), *((op, _sizes) for op in SIZED_BY_VALUES)):
-        library.impl(op, _noting(op, kept), counters.PLACE, with_keyset=True)
+        library.impl(op.name(), _noting(op, kept), counters.PLACE, with_keyset=True)
     return [library]
 
 

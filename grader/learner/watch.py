@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -73,7 +71,6 @@ class Watch(WatchSession):
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated if a required layer is missing."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
             stack.callback(background.close)
             if self.opens:
@@ -279,22 +276,6 @@ class Watch(WatchSession):
             return Look()
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Turns termination signals into an exception, so that everything is cleaned up first."""
-
-    def end(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    previous = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def run(
     folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
     *, page: Callable[[Watch], Page] | None = None,
@@ -311,6 +292,9 @@ def run(
         raise submissions.NoSubmission(str(folder))
     console = screen.console()
     session = Watch(folder, start, device, console, required, names, page=page)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         session.run()
+    except KeyboardInterrupt as stopped:
+        if stopped.args:  # by a signal, which is said further up
+            raise
     console.print(_("To continue, type: make course") if page else _("To continue, type: make watch"))
