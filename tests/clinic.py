@@ -80,4 +80,4 @@ class Clinic:
 
     def _question(self, name: str, verdict: Verdict, seed: int) -> Question:
         check = next(check for check in self.step.checks if check.name == name)
-        return Question.of(check.function, seed, "cpu", verdict)
+        return Question(check.function, seed, "cpu", verdict)

@@ -55,22 +55,15 @@ def test_no_file_of_misconceptions_is_too_long() -> None:
 
 
 def test_no_two_modules_import_each_other() -> None:
-    """Not even in functions, or for types; nor do two of the page's scripts. (The pairs named here are left.)"""
+    """Not even in functions, or for types; nor do two of the page's scripts."""
     imports = {path: set(_imported(path)) for path in ENGINE}
     circles = {(one.name, other.name) for one in ENGINE for other in imports[one] if one in imports.get(other, ())}
-    assert circles <= {(one, other) for pair in LEFT_CIRCLES for one, other in (pair, pair[::-1])}, (
-        "move what both need into the lower one"
-    )
+    assert circles == set(), "move what both need into the lower one"
     scripts = sorted((ROOT / "grader" / "web" / "assets").glob("*.js"))
     taken = {path.name: set(SCRIPT.findall(path.read_text(encoding="utf-8"))) for path in scripts}
     assert not [(one, other) for one in taken for other in taken[one] if one in taken.get(other, ())]
 
 
-LEFT_CIRCLES = {
-    ("watch.py", "watch_keys.py"),
-    ("submissions.py", "unread.py"),
-    ("implementation.py", "lazy.py"),
-}
 SCRIPT = re.compile(r"(?:from|import\() ?\"\./(\w+\.js)\"")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import hashlib
 import multiprocessing
 import os
@@ -30,7 +31,7 @@ from grader.calls.codec import packed_outcome
 from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.compare import dtype_name
-from grader.checks.trial import run_check
+from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
 from grader.oracle.cache import Remembered
@@ -215,7 +216,7 @@ class _Recorder:
         """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
         isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
         known by that one."""
-        question, name = Question(check, seed, "cpu", [], called), check.__name__
+        question, name = Question(check, seed, "cpu", Verdict("fail", "", called)), check.__name__
         failed: dict[str, dict[int, KnownFailure]] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs, *self.generated]:
             touched, passed = self.step.touched(wrong.replaced), (name, wrong.name)
@@ -257,11 +258,13 @@ class _Recorder:
     def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
         """The answers of a misconception, if the check fails on them."""
         answers = self.asked.answers(wrong, question.name, question, form)
-        return answers if answers and answers.refused else Replies()
+        if not answers or not answers.refused:
+            return Replies()
+        return dataclasses.replace(answers, prints=[each.kept() for each in answers.prints])
 
     def _kept(self, answers: Replies) -> KnownFailure:
         """Answers as a tape holds them: by the numbers of their fingerprints."""
-        prints = [self.fingerprints.setdefault(print_, len(self.fingerprints)) for print_ in answers.prints]
+        prints = [self.fingerprints.setdefault(each.kept(), len(self.fingerprints)) for each in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 
 

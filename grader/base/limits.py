@@ -37,3 +37,6 @@ class Limits(msgspec.Struct, frozen=True):
             call_seconds=self.call_seconds * self.patience,
             step_seconds=(stated or self.step_seconds) * self.patience,
         )
+
+
+USUAL = Limits()  # of a run in which none are chosen

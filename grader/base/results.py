@@ -40,7 +40,7 @@ class Parting(msgspec.Struct, kw_only=True):
     drawn_as: Literal["", "arrows", "curves"] = ""
 
 
-class CheckResult(msgspec.Struct, kw_only=True):
+class CheckResult(msgspec.Struct, kw_only=True, frozen=True):
     """One check on one device.
 
     `points` and `max_points` are this device's share: a check that ran on two devices appears twice, and either both
@@ -77,7 +77,7 @@ class LineRemark(msgspec.Struct, kw_only=True):
     text: str
 
 
-class StepResult(msgspec.Struct, kw_only=True):
+class StepResult(msgspec.Struct, kw_only=True, frozen=True):
     """One step; `output` is what the learner's code printed, truncated; `blocked_by` names an earlier step, and `note`
     says what the points mean then, or that a reference took the place of a step that was not handed in. `references`:
     the earlier steps that references stood in for. `odd`: its process ended by itself, sent something other than an

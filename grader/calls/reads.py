@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters, devices, private_torch
 from grader.calls.builtins import IGNORED, NAMESPACES, PLAIN
@@ -108,7 +107,7 @@ class Reads:
                 cls.record.take(key)
 
 
-class FunctionNames(TorchFunctionMode):
+class FunctionNames(private_torch.FunctionMode):
     """Records the name of every torch function, method, op and higher-order op called from Python inside the block; of
     what switches this off, by a name of torch's own, `hidden` has the name."""
 
@@ -277,12 +276,12 @@ def _is_cpu(value: Any) -> bool:
 def _note_reads() -> list[Any]:
     """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
-    library = torch.library.Library("aten", "IMPL")
+    library = private_torch.Kernels("aten")
     for op, kind, kept in (
         (private_torch.LOCAL_SCALAR, "item", lambda value: value),
         (torch.ops.aten.nonzero.default, "nonzero", lambda value: tuple(value.shape)),
     ):
-        library.impl(op, _noting(op, kind, kept), counters.PLACE, with_keyset=True)
+        library.impl(op.name(), _noting(op, kind, kept), counters.PLACE, with_keyset=True)
     return [library]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -25,8 +25,12 @@ from grader.checks.compare import returned_nothing
 from grader.checks.learner_errors import learners_error, other_work, parameters_misfit, unmeasured
 from grader.checks.value_text import show_value
 
-if TYPE_CHECKING:
-    from grader.checks.lazy import Queue
+
+class Waits(Protocol):
+    """A queue in which the calls of an implementation wait."""
+
+    def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
+        """The answer to a call, which may still wait; `first`: the calls to send before it."""
 
 
 class How(TypedDict, total=False):
@@ -68,7 +72,7 @@ class Implementation:
     _exchanges: list[Exchange] = field(default_factory=list)
     _handle_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _waiting: list[Exchange] = field(default_factory=list)  # sent with the next call
-    _queue: Queue | None = None  # in which calls wait, if they do
+    _queue: Waits | None = None  # in which calls wait, if they do
     _before_reading: Callable[[], None] = lambda: None  # what is done before a check looks at an answer
 
     def using(self, *, device: str | None = None, **how: Unpack[How]) -> Implementation:

@@ -69,7 +69,7 @@ def grade(folder: Path, results: Path) -> None:
     """Grades what a student has uploaded and writes `results.json`. Raises NotGraded, GraderError and OSError."""
     handed_in = submissions.read(roster.step_folder(folder, "attention"))
     with grading.Grader() as grader:
-        report = grader.grade(handed_in, _chosen())
+        report = grader.grade(handed_in, _chosen() or choice.by_default(handed_in.sources, handed_in.problems))
     if (ROOT / NAMED).is_file():
         report = _marked(report, folder.parent / ABOUT)
     if reason := why_open(report):

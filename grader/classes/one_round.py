@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
+from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, Tried, without_open_scores
+from grader.base.results import Graded, Report, StepResult, Tried, without_open_scores
 from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
@@ -91,13 +92,22 @@ class Plan(msgspec.Struct, kw_only=True):
 OnStudent = Callable[[Graded, bool], None]
 
 
+# All attempts of one student have the time that one may take; the last one is graded first.
+TOO_LONG = N_("Not graded: this student's later attempts took {seconds} s, which is all that one may take.")
+
+
 @dataclass
 class Attempts:
     """One student while graded: what is known, the attempts that are graded, oldest first, and their results."""
 
     graded: Graded
     tries: list[Student]
-    done: dict[int, pools.TaskResult] = field(default_factory=dict)
+    done: dict[int, pools.Answer] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that grading them has taken so far."""
+        return sum(step.seconds for answer in self.done.values() if isinstance(answer, Report) for step in answer.steps)
 
 
 @dataclass
@@ -127,10 +137,7 @@ class Round:
         with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
-                attempts = self.waiting[file]
-                attempts.done[int(number)] = answer
-                if len(attempts.done) == len(attempts.tries):
-                    self._best(self.waiting.pop(file))
+                self._tried(file, int(number), answer)
         return [self.found[file_name(name)] for name in names]
 
     @cached_property
@@ -181,9 +188,25 @@ class Round:
                     self._done(graded, len(tries) - 1)
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
-                how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
-                for number, one in enumerate(tries):
-                    yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+                yield from self._each(student.file, tries)
+
+    def _each(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts of a student as tasks, the last one first, while there is time for one more."""
+        plan, limits = self.plan, self.request.limits
+        how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
+        most = len(plan.steps) * limits.step_seconds
+        for number, one in reversed([*enumerate(tries)]):
+            if len(tries) > 1 and self.waiting[file].seconds > most:
+                self._tried(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))
+            else:
+                yield f"{file}#{number}", pools.Task(one.submission, *how)
+
+    def _tried(self, file: str, number: int, answer: pools.Answer) -> None:
+        """Notes what came of an attempt; with the last of them the student is done."""
+        attempts = self.waiting[file]
+        attempts.done[number] = _sound(answer, self.plan.steps)
+        if len(attempts.done) == len(attempts.tries):
+            self._best(self.waiting.pop(file))
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
         """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
@@ -202,38 +225,33 @@ class Round:
         self.on_student(result, True)
 
     def _best(self, attempts: Attempts) -> None:
-        """Chooses the attempt that counts: the one with the most points after lateness, of equal ones the last."""
-        graded, best, page = attempts.graded, -1.0, ""
+        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+        graded, best = attempts.graded, -1.0
         tries: list[Tried] = []
         for number, answer in sorted(attempts.done.items()):
-            report = msgspec.json.decode(answer.report, type=Report) if answer.report else None
-            report = without_open_scores(report) if report else None
+            report, error = (answer, "") if isinstance(answer, Report) else (None, answer)
             tried = msgspec.structs.replace(
-                graded,
-                report=report,
-                error=answer.error,
-                attempt=number,
-                grader_failed=bool(answer.error) or answer.grader_failed,
-            )
+                graded, report=report and without_open_scores(report), error=error, attempt=number,
+                grader_failed=pools.grader_failed(answer),
+            )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
             tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
-                best, chosen, page = points, tried, answer.page
+                best, chosen = points, tried
         if len(attempts.tries) > 1:
             chosen.tries = tries
             own = unread.files_within(attempts.tries[chosen.attempt].submission, self.plan.steps)
             chosen.files = self.files_of[graded.student] = own
-        self._done(chosen, chosen.attempt, page=page)
+        self._done(chosen, chosen.attempt)
 
-    def _done(self, graded: Graded, attempt: int, kept: bool = False, page: str = "") -> None:
-        """Marks, writes and counts one attempt of a student, unless it was kept unchanged."""
+    def _done(self, graded: Graded, attempt: int, kept: bool = False) -> None:
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
-                write_student(self.request.out, graded, page, self._ask(graded), self.request.also)
+                write_student(self.request.out, graded, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = dataclasses.replace(standing(graded), changed=self._changed(graded, kept))
+            self.found[graded.file] = standing(graded, self._changed(graded, kept))
             self.on_student(graded, kept)
 
     def _changed(self, graded: Graded, kept: bool) -> str:
@@ -252,6 +270,24 @@ class Round:
         """The address behind the link for a second look."""
         term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
+
+
+def _sound(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
+    """The answer, or an error in its place if it is no report, or not of these steps: a worker may be on a machine of
+    others."""
+    if isinstance(answer, str):
+        return answer
+    try:
+        report = msgspec.convert(msgspec.to_builtins(answer), Report)
+        odd = [step.name for step in report.steps if not _possible(step, steps)]
+    except (msgspec.ValidationError, TypeError) as error:
+        odd = [str(error)]
+    return _("The grader failed: {reason}", reason=odd[0]) if odd else answer
+
+
+def _possible(step: StepResult, steps: Collection[str]) -> bool:
+    points = [step.score or 0.0, *(check.points for check in step.checks)]
+    return step.name in steps and all(0.0 <= each <= step.max_score for each in points)
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
@@ -310,16 +346,14 @@ def load(out: Path, file: str) -> Graded | None:
     return files.decoded(path(out, REPORTS, file), Graded)
 
 
-def write_student(out: Path, graded: Graded, page: str = "", ask: str = "", also: Collection[str] = ()) -> None:
+def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
     """Writes the files about a student, the report last: if it is there, the others are."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
     also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
     if report:
-        if report != graded.report or not page:
-            page = pages.html(report, every_picture=False, of_class=True)
-        also_written[PAGES] = page.encode()
+        also_written[PAGES] = pages.html(report, every_picture=False, of_class=True).encode()
     if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
         also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
     for kind in (JUNIT, PAGES, GRADESCOPE):

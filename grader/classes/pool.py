@@ -14,8 +14,6 @@ from itertools import islice
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from grader.base import language, syntax
 from grader.base.language import gettext as _
 from grader.base.limited import OverBudget
@@ -55,16 +53,7 @@ class Task:
     kit: str
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """The result of a task: a report and its page, or the reason why there is none. `grader_failed`: as a whole or in a
-    step, which may be otherwise next time; `refused`: no other task would get a report."""
-
-    report: bytes = field(default=b"", repr=False)
-    page: str = field(default="", repr=False)
-    error: str = ""
-    grader_failed: bool = False
-    refused: bool = False
+Answer = Report | str  # a report, or the reason why there is none
 
 
 @dataclass(frozen=True)
@@ -85,14 +74,14 @@ def processes(size: int, limits: Limits) -> Pool:
     return Pool(lambda: _opened_threads(size, limits), size)
 
 
-def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, TaskResult], None, None]:
+def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, Answer], None, None]:
     """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
 
     Raises NobodyGraded if no student can be graded.
     """
     failed: list[tuple[str, Task]] = []
     for named, answer in _once(pool, iter(tasks), pool.size):
-        if answer.error or answer.grader_failed:
+        if grader_failed(answer):
             failed.append(named)
         else:
             yield named[0], answer
@@ -100,13 +89,18 @@ def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[st
         yield named[0], answer
 
 
+def grader_failed(answer: Answer) -> bool:
+    """Whether the grader failed, as a whole or in a step, which may be otherwise next time."""
+    return isinstance(answer, str) or bool(failed_steps(answer))
+
+
 def _once(
     pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
-) -> Iterator[tuple[tuple[str, Task], TaskResult]]:
+) -> Iterator[tuple[tuple[str, Task], Answer]]:
     """Answers in the order they come."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
-    running: dict[Future[TaskResult], tuple[str, Task]] = {}
+    running: dict[Future[Report], tuple[str, Task]] = {}
     with pool.opened() as executor:
         while True:
             for named in islice(tasks, most - len(running)):
@@ -117,53 +111,47 @@ def _once(
                 yield running.pop(future), _answer(future)
 
 
-def _submitted(executor: Executor, task: Task) -> Future[TaskResult]:
-    """The future of a task; a failed one if the machine lets no further thread start."""
+def _submitted(executor: Executor, task: Task) -> Future[Report]:
+    """The future of a task; where the machine lets no further thread start, one that failed so."""
     try:
         return executor.submit(grade, task)
     except (OSError, RuntimeError) as error:
-        failed: Future[TaskResult] = Future()
+        failed: Future[Report] = Future()
         failed.set_exception(error)
         return failed
 
 
-def _answer(future: Future[TaskResult]) -> TaskResult:
+def _answer(future: Future[Report]) -> Answer:
     try:
-        answer = future.result()
+        if not isinstance(report := future.result(), Report):
+            raise TypeError(type(report).__name__)
+        return report
+    except NobodyGraded:
+        raise
+    except (GraderError, OverBudget) as error:
+        return str(error)
     except Exception as error:  # of whatever kind a cluster raises: it is one submission's, and stops no other
-        return TaskResult(error=_("The grader failed: {reason}", reason=error))
-    if answer.refused:
-        raise NobodyGraded(answer.error)
-    return answer
+        return _("The grader failed: {reason}", reason=error)
 
 
 # --- in the process that grades ---
 
 
-def grade(task: Task) -> TaskResult:
-    """Grades one submission in this process, with a grader that is kept warm for the next."""
+def grade(task: Task) -> Report:
+    """Grades one submission in this process, with a grader that is kept warm for the next. Raises GraderError and
+    OverBudget, and NobodyGraded if no other task would get a report."""
     with language.use(task.language):
         if task.kit != kit_version.kit_version():
-            return TaskResult(
-                error=_(
-                    "The kit changed in the meantime, or a worker has a different copy. Type the same command again."
-                ),
-                refused=True,
+            raise NobodyGraded(
+                _("The kit changed in the meantime, or a worker has a different copy. Type the same command again.")
             )
         try:
             with GRADERS.one(task.limits) as grader, syntax.budget():
-                report = grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
+                return grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
-            return TaskResult(error=str(refused), refused=True)
-        except (GraderError, OverBudget, OSError) as error:
-            return TaskResult(error=str(error))
-        return TaskResult(msgspec.json.encode(report), _page(report), grader_failed=bool(failed_steps(report)))
-
-
-def _page(report: Report) -> str:
-    from grader.report import page
-
-    return page.html(report, every_picture=False, of_class=True)
+            raise NobodyGraded(str(refused)) from None
+        except OSError as error:
+            raise GraderError(str(error)) from error
 
 
 class _Graders:

@@ -182,6 +182,9 @@ def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
     if assignment.per_day:
         text = _("Late: each day or part of a day costs {percent} % of the points, at most {most} %.")
         lines.append(text.format(percent=f"{100 * assignment.per_day:g}", most=f"{100 * assignment.at_most:g}"))
+    if assignment.per_day and (days := marking.term.late_days).free:
+        text = _("Late days for nothing in the whole term: {free}, of which at most {most} in one assignment.")
+        lines.append(text.format(free=days.free, most=days.per_assignment))
     for step in steps:
         points = f"{marking.worth(step.name, step.points):g}"
         text = (

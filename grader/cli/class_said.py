@@ -68,7 +68,7 @@ def _of_tables(done: Done) -> Iterator[str]:
             "say when."
         )
         yield sentence.format(names=_few(unsure))
-    if waiting := [standing.student for standing in done.standings if standing.waiting]:
+    if waiting := [standing.student for standing in done.standings if standing.requests]:
         yield _("A second look was asked for, and is not answered yet: {names}.", names=_few(waiting))
 
 

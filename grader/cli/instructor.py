@@ -185,7 +185,7 @@ def _gradescope(args: Namespace) -> None:
     if marking and marking.term.late_days.free and marking.term.before(marking.assignment.name):
         sentence = _(
             "Gradescope's autograder sees one assignment alone, and can't count late_days of the whole term. "
-            "Leave it out of {file}, or type: python -m grader class SUBMISSIONS"
+            "Leave it out of {file}, or type: python -m grader class FOLDER"
         )
         raise BadInput(sentence.format(file=marking.term.file))
     common.require_solutions()

@@ -14,6 +14,7 @@ from grader.base.paths import STEP_NAME, step_folders
 from grader.base.untrusted import MAX_FILE, MAX_NOTEBOOK, Unusable, as_text, content, damaged, source_text
 from grader.course import answer_cells, renamed, unread
 from grader.course.renamed import by_step, defined_by, imported, own_stem, stem_of
+from grader.course.unread import Submission as Submission
 
 MAX_FILES = 200
 MAX_NOTEBOOKS = 50
@@ -23,43 +24,6 @@ MODULE_FILE = re.compile(r"([A-Za-z_]\w*)\.py")
 
 class NoSubmission(FileNotFoundError):
     """There is no such folder."""
-
-
-@dataclass
-class Submission:
-    """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
-    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
-
-    `files` says what became of each file, `taken` which one was taken for a step without a file of its name, and why.
-    """
-
-    name: str
-    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    unread: dict[str, str] = field(default_factory=dict)
-    earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    taken: dict[str, str] = field(default_factory=dict)
-    answers: dict[str, list[str]] = field(default_factory=dict)  # the steps for which each file was taken
-    given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
-    beyond: int = 0  # files that `unread` has no room for; `files` names them
-
-    def leave(self, file: str, reason: str) -> None:
-        """Notes a file that is not read, and why."""
-        self.unread[file] = self.files[file] = reason
-
-    def take(self, file: str, *steps: str) -> None:
-        """Notes a file that is graded as steps, besides those that it was taken for before."""
-        own = self.answers[file] = list(dict.fromkeys([*self.answers.get(file, []), *steps]))
-        self.files[file] = _("graded as {step}", step=", ".join(own))
-
-    def add_earlier(self, other: Submission, label: str) -> None:
-        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
-        self.earlier |= {
-            module: (f"{label}/{shown.partition('/')[2]}", source)
-            for module, (shown, source) in other.sources.items()
-            if module not in other.problems and not (STEP_NAME.fullmatch(module) and answer_cells.is_untouched(source))
-        }
 
 
 def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "") -> Submission:

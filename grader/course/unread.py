@@ -1,20 +1,17 @@
-"""Notes on the files of a submission: those that are not read, and lines that were left out of those that are."""
+"""A submission, and notes on its files: those that are not read, and lines that were left out of those that are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grader.base import files
 from grader.base.language import gettext as _
-from grader.base.paths import step_folders
+from grader.base.paths import STEP_NAME, step_folders
 from grader.base.results import StepResult
-from grader.course import lab_log
-
-if TYPE_CHECKING:
-    from grader.course.submissions import Submission
+from grader.course import answer_cells, lab_log
 
 MAX_UNREAD = 40  # of the list of files that were not read
 MAX_NOTES = 12  # of the lines that were left out, each named
@@ -27,6 +24,43 @@ NOT_ANSWERS = ("__pycache__", "__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Th
 BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader puts next to a submission
 OF_THE_KIT = (lab_log.FILE, ".kit")  # what the kit keeps next to the exercises
 ONLINE_TEXT = re.compile(r"(.*_)?(text|onlinetext)\.html", re.IGNORECASE)  # typed into a learning platform
+
+
+@dataclass
+class Submission:
+    """The sources of a submission by module name, the problems of unusable files, and the submitted files that were not
+    read, each with the reason. `earlier` are the steps that the same person handed in with earlier assignments.
+
+    `files` says what became of each file, `taken` which one was taken for a step without a file of its name, and why.
+    """
+
+    name: str
+    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    earlier: dict[str, tuple[str, str]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)  # the steps for which each file was taken
+    given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
+    beyond: int = 0  # files that `unread` has no room for; `files` names them
+
+    def leave(self, file: str, reason: str) -> None:
+        """Notes a file that is not read, and why."""
+        self.unread[file] = self.files[file] = reason
+
+    def take(self, file: str, *steps: str) -> None:
+        """Notes a file that is graded as steps, besides those that it was taken for before."""
+        own = self.answers[file] = list(dict.fromkeys([*self.answers.get(file, []), *steps]))
+        self.files[file] = _("graded as {step}", step=", ".join(own))
+
+    def add_earlier(self, other: Submission, label: str) -> None:
+        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
+        self.earlier |= {
+            module: (f"{label}/{shown.partition('/')[2]}", source)
+            for module, (shown, source) in other.sources.items()
+            if module not in other.problems and not (STEP_NAME.fullmatch(module) and answer_cells.is_untouched(source))
+        }
 
 
 def notes(submission: Submission, results: Sequence[StepResult]) -> list[str]:

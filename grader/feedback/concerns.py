@@ -34,7 +34,8 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
     """The reasons: a sentence, and a function that gives a student's details, None if it doesn't apply."""
     return [
         (_("No mark yet: a person must look"), lambda standing: standing.error if standing.is_open else None),
-        (_("A second look was asked for, and is not answered yet"), lambda standing: standing.waiting or None),
+        (_("A second look was asked for, and is not answered yet"),
+         lambda standing: "; ".join(standing.requests) or None),
         (_("On the roster, and nothing was handed in"), lambda standing: standing.absence or None),
         (_("Handed in, and not on the roster"), lambda standing: standing.login if standing.stranger else None),
         (_("No step was started"), _unstarted),

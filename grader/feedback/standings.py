@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from grader.base.results import Graded, Status, StepResult
 from grader.marks.marking import as_counted, lateness, why_no_mark
 
@@ -47,35 +49,32 @@ class StepStanding:
         return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A student's result; `error` says why there is no score."""
+class Standing(Graded, kw_only=True):
+    """A student's result with figures in place of its report, as a class's outputs need it. `error` says why there is
+    no score."""
 
-    student: str
-    file: str
-    score: float | None
-    max_score: float
-    steps: tuple[StepStanding, ...]
-    error: str = ""
-    unread: tuple[tuple[str, str], ...] = ()  # files, each with the reason why it was not read
-    canvas_id: str = ""
-    late: bool = False
-    labs: tuple[str, ...] = ()
+    score: float | None = None
+    max_score: float = 0.0
+    steps: tuple[StepStanding, ...] = ()
     seed: int | None = None
     taken: tuple[str, ...] = ()  # sentences about files that were taken for a step
-    lateness: str = ""  # what it took off
-    login: str = ""
-    waiting: str = ""  # unanswered requests for a second look
     isolation: tuple[str, ...] = ()  # the layers that were in force
-    from_kit: tuple[str, ...] = ()  # steps of which much is word for word in the kit's own files
-    grader_failed: bool = False  # which may end otherwise next time
-    moodle_id: str = ""
-    section: str = ""
-    absence: str = ""  # nothing was handed in, and what follows from it
-    stranger: bool = False  # they are not on the roster
-    requests: tuple[str, ...] = ()  # the unanswered ones for a second look
-    changed: str = field(default="", compare=False)  # what this run has changed: "new", or the points before and after
-    unsure: bool = False  # late as the download says, but not how late
+    changed: str = ""  # what this run has changed: "new", or the points before and after
+
+    @property
+    def lateness(self) -> str:
+        """The share that lateness took off."""
+        return lateness(self.mark)
+
+    @property
+    def requests(self) -> list[str]:
+        """The unanswered ones for a second look."""
+        return self.mark.requests if self.mark else []
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it is late as the download says, but not how late."""
+        return bool(self.mark and self.mark.unsure)
 
     @property
     def by_track(self) -> dict[str, float]:
@@ -96,25 +95,20 @@ class Standing:
         return self.score is not None and all(step.status == "todo" or step.score is None for step in self.steps)
 
 
-def standing(graded: Graded) -> Standing:
-    """The short record of one student, with the points that count in the assignment."""
+def standing(graded: Graded, changed: str = "") -> Standing:
+    """The short record of one student, with the points that count in the assignment, and what was `changed`."""
     report, error = as_counted(graded), why_no_mark(graded)
+    known = msgspec.structs.asdict(graded) | {"report": None, "error": error, "changed": changed, "digest": ""}
     if report is None:
-        return Standing(
-            graded.student, graded.file, None, 0.0, (), error, graded.unread, graded.canvas_id, graded.late,
-            graded.labs, login=graded.login, grader_failed=graded.grader_failed, moodle_id=graded.moodle_id,
-            section=graded.section, absence=graded.absence, stranger=graded.stranger,
-        )  # fmt: skip
-    steps = tuple(_step(step) for step in report.steps)
-    unread = tuple(report.unread.items())
-    score = None if error else report.score
+        return Standing(**known)
+    known |= {
+        "unread": tuple(report.unread.items()),
+        "grader_failed": any(one.status == "error" for one in report.steps),
+    }
     return Standing(
-        graded.student, graded.file, score, report.max_score, steps, error, unread, graded.canvas_id, graded.late,
-        graded.labs, report.seed, tuple(graded.report.notes) if graded.report else (),
-        lateness(graded.mark), graded.login, "; ".join(graded.mark.requests) if graded.mark else "",
-        tuple(report.isolation), graded.from_kit, any(step.status == "error" for step in report.steps),
-        graded.moodle_id, graded.section, graded.absence, graded.stranger,
-        tuple(graded.mark.requests) if graded.mark else (), "", bool(graded.mark and graded.mark.unsure),
+        **known, score=None if error else report.score, max_score=report.max_score, seed=report.seed,
+        steps=tuple(map(_step, report.steps)), taken=tuple(graded.report.notes if graded.report else ()),
+        isolation=tuple(report.isolation),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from grader.course.stubs import is_untouched, original, public_names, solved_of
 from grader.course.submissions import Submission
 from grader.course.tracks import may_rest_on
 from grader.judge.imported_names import ALL, Sources, imported_names, imported_steps
-from grader.judge.messages import GradeRequest, StepGraded
+from grader.judge.messages import GradeRequest, Route, StepGraded
 
 ROUNDS = 5  # times the time of a step: what grading one with references may take in all
 LOST = ("fail", "timeout", "todo")
@@ -112,7 +112,7 @@ class FollowThrough:
         return self.run(again, [name])[name] if alone.result.status == "error" else alone
 
     def _set(self, name: str, result: StepResult) -> None:
-        self.graded[name].result, self.graded[name].undiagnosed = result, False
+        self.graded[name] = msgspec.structs.replace(self.graded[name], result=result, route=Route.ON_REFERENCES)
 
 
 def _is_concerned(taken: set[str], other: StepResult) -> bool:

@@ -17,13 +17,13 @@ import msgspec
 from grader import __version__
 from grader.base.language import current
 from grader.base.language import gettext as _
-from grader.base.limits import Limits
-from grader.base.paths import ROOT, TAPE, is_recorded, step_folder, step_folders, tape_version
+from grader.base.limits import USUAL, Limits
+from grader.base.paths import ROOT, TAPE, is_recorded, step_folders, tape_version
 from grader.base.results import Report, Reproduction, StepResult, total
 from grader.course import choice, tracks
 from grader.course.submissions import Submission
 from grader.course.unread import notes
-from grader.judge import follow_through
+from grader.judge import follow_through, routes
 from grader.judge.launcher import GraderError, Judges, start
 from grader.judge.messages import Asking, Broken, Channel, Event, Finished, GradeRequest, StepGraded, Unmet
 from grader.sandbox.kernel import LAYERS
@@ -97,12 +97,12 @@ class Grader:
     """
 
     def __init__(
-        self, judges: int | None = None, limits: Limits | None = None, *,
+        self, judges: int | None = None, limits: Limits = USUAL, *,
         source: Judges | None = None, fork: bool | None = None, plain: bool = False,
     ) -> None:  # fmt: skip
         require_fitting_tapes()
         self._plain, self._runs = plain, itertools.count(1)
-        self.limits = limits or Limits()
+        self.limits = limits
         self._count = judges or max(1, min(2, os.cpu_count() or 1))
         self._source, self._shared = source or start(fork=fork), source is not None
         self._judges: list[Channel] = []
@@ -112,14 +112,15 @@ class Grader:
     def grade(
         self,
         submission: Submission,
-        steps: list[str] | None = None,
+        wanted: list[str],
         *,
         device: str = "all",
         seed: int | None = None,
         on_step: Callable[[StepResult], None] = lambda result: None,
         on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
-        """Grades the steps, by default the core and started electives; `on_step` gets each result, `on_check` checks.
+        """Grades the wanted steps (`choice.by_default` says which, if none are chosen); `on_step` gets each result,
+        `on_check` checks.
 
         Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing,
         and Cancelled.
@@ -129,12 +130,12 @@ class Grader:
             self._cancelled.clear()
             self._is_grading = True
         everything = choice.step_names()
-        wanted = steps or choice.by_default(submission.sources, submission.problems)
         require_fitting_tapes(wanted)
         sources, earlier = follow_through.with_earlier(submission, wanted)
-        request = self._request(submission, device, seed)
-        request.sources, request.repeats = sources, seed is not None
-        request.run = 0 if self._plain else next(self._runs)
+        request = msgspec.structs.replace(
+            self._request(submission, device, seed), sources=sources, repeats=seed is not None,
+            run=0 if self._plain else next(self._runs),
+        )  # fmt: skip
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:
@@ -157,16 +158,14 @@ class Grader:
         Blocked steps are diagnosed with references in place of the steps that block them, the others once nothing is
         known to block them: a search in a file that rests on a wrong one takes longest, and finds nothing.
         """
-        in_order = not any(is_recorded(step_folder(name)) for name in everything)
-        first = msgspec.structs.replace(request, in_order=in_order)
+        first = msgspec.structs.replace(request, in_order=routes.in_order(everything))
         graded, finished = self._run(first, wanted, on_step)
-        for name in [name for name in wanted if graded[name].result.status == "error"]:
-            # A fault of ours or of the machine, perhaps caused by the steps running next to it: run it again, alone.
+        for name in routes.to_repeat(graded, wanted):
             alone, also = self._run(first, [name], on_step)
             graded |= alone
             finished = _both(finished, also)
         self._follow_through(first, graded, wanted)
-        rest = [name for name in wanted if graded[name].undiagnosed]
+        rest = routes.to_diagnose(graded, wanted)
         again = self._run(request, rest, on_step)[0] if rest else {}
         return graded | {name: each for name, each in again.items() if each.result.status != "error"}, finished
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
@@ -40,14 +41,24 @@ class GradeRequest(msgspec.Struct):
     tells: bool = False  # each check is announced before it runs
 
 
-class StepGraded(msgspec.Struct, tag=True):
-    """One step is done: its result, the other steps that its imports asked for, whether they were there or not, and
-    if that was requested, the first call that fails as a program. `undiagnosed`: it fails, and was not diagnosed."""
+class Route(StrEnum):
+    """A way in which a step is graded, with the reason for it: `routes.py` decides."""
+
+    NOT_RUN = "there is nothing to run: a stub, no file, or a device or package is missing"
+    FEW_MESSAGES = "in a right answer nothing has to be looked at twice"
+    CALL_BY_CALL = "a check failed, or its calls have to be seen one by one"
+    ON_REFERENCES = "what it imports is wrong or absent, and references take its place"
+    WITHOUT_DIAGNOSIS = "a check failed, perhaps for what the step imports, which is graded first"
+
+
+class StepGraded(msgspec.Struct, tag=True, frozen=True):
+    """One step is done: its result, the other steps that its imports asked for, whether they were there or not, the way
+    in which it was graded, and if that was requested, the first call that fails as a program."""
 
     result: StepResult
     imported: list[str]
+    route: Route
     reproduction: Reproduction | None = None
-    undiagnosed: bool = False
 
 
 class Asking(msgspec.Struct, tag=True):

@@ -16,7 +16,7 @@ from grader.course import stubs
 from grader.course.steps import Check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
-from grader.judge.points import without_running
+from grader.judge.routes import without_running
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on
 from grader.oracle.cache import Remembered
@@ -96,10 +96,9 @@ class Session:
         if graded is None:
             answers = self._answers_of(step, request.seed)
             tell = self.channel.send if request.tells else None
-            graded = StepRun(step, request, self.launcher, answers, self._shared, tell).graded(devices)
+            graded = StepRun(step, request, self.launcher, answers, self._shared, tell).graded(devices, start)
             if request.repeats:
                 self._scripts.publish(step.name)
-            graded.result.seconds = round(time.perf_counter() - start, 4)
         return graded
 
     def _answers_of(self, step: Solution, asked: int) -> Answers:

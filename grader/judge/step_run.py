@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 
 from grader.base.language import gettext as _
 from grader.base.limits import Limits
-from grader.base.paths import STEP_NAME
 from grader.base.results import CheckResult, Reproduction, StepResult, leading, step_status
-from grader.calls.call import Load, Raised
+from grader.calls.call import Load
 from grader.checks import lazy, reproduction
 from grader.checks.backends import Oracle
 from grader.checks.catalogue import Misconception
@@ -24,21 +23,20 @@ from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.steps import Check, as_check
-from grader.judge import points, shown
+from grader.judge import outcome, routes
 from grader.judge.follow_through import with_stock
-from grader.judge.imported_names import imported_steps
-from grader.judge.messages import Asking, GradeRequest, StepGraded
+from grader.judge.messages import Asking, GradeRequest, Route, StepGraded
+from grader.judge.outcome import Ending
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle import probes
-from grader.oracle.diagnostician import explained, name_of, nudge_of, of_step
+from grader.oracle.diagnostician import of_step
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.process import Launcher
 
 AT_TOP_LEVEL = 0.5  # of the seconds that a call may take, for the lines outside of functions
-MISSING = ("NotThere", "undefined")  # the responder's error for a public name that the file does not define
 
 
 @dataclass(frozen=True)
@@ -71,44 +69,40 @@ class StepRun:
         self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
-        self._undiagnosed, self._tell = False, tell
+        self._routes, self._tell = {Route.NOT_RUN}, tell
         seconds = self._limits.call_seconds * AT_TOP_LEVEL
         packages = tuple(re.split(r"\W", name)[0] for name in step.required)
         self._load = Load(step.name, request.sources, step.off_limits, request.references, seconds, packages)
-        self._results: list[CheckResult] = []
-        self._verdicts: list[Verdict] = []
-        self._smaller: dict[int, Verdict] = {}
+        self._endings: list[Ending] = []
         self._output: list[str] = []
         self._imported: set[str] = set()
         self._left_out: dict[str, None] = {}  # a sentence for each line
         self._odd = False
 
-    def graded(self, devices: Sequence[str]) -> StepGraded:
-        """The step's result on these devices. The caller fills in the time that it took."""
+    def graded(self, devices: Sequence[str], since: float) -> StepGraded:
+        """The step's result on these devices, and the time that it took `since` then."""
         for device in devices:
             self._run_on(device, len(devices))
-        points.refuse_off_limits(self._results, self._verdicts)
-        points.need_every_device(self._results)
-        shown.say_where_it_does_not_parse(self._results, *self._load.sources[self._step.name])
-        shown.tell_of_loops(self._results, self._load.sources[self._step.name][1])
-        status = step_status(self._results)
-        score = None if status == "error" else round(sum(check.points for check in self._results), 6)
+        checks = outcome.results(self._endings, *self._load.sources[self._step.name])
+        status = step_status(checks)
+        score = None if status == "error" else round(sum(check.points for check in checks), 6)
+        program = self._reproduction(checks) if self._request.reproduce else None
         result = StepResult(
             name=self._step.name, track=self._step.track, title=_(self._step.title), status=status,
-            score=score, max_score=self._step.points, seconds=0.0,
-            checks=self._results, output="".join(self._output), odd=self._odd,
+            score=score, max_score=self._step.points, seconds=round(time.perf_counter() - since, 4),
+            checks=checks, output="".join(self._output), odd=self._odd,
             left_out=list(self._left_out),
         )  # fmt: skip
-        program = self._reproduction() if self._request.reproduce else None
-        return StepGraded(result, sorted(self._imported), program, self._undiagnosed)
+        route = max(self._routes, key=list(Route).index)  # of several devices
+        return StepGraded(result, sorted(self._imported), route, program)
 
-    def _reproduction(self) -> Reproduction | None:
+    def _reproduction(self, checks: list[CheckResult]) -> Reproduction | None:
         """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
-        failing = leading(self._results)
+        failing = leading(checks)
         if failing is None or failing.unwritten:
             return None
-        place = next(place for place, result in enumerate(self._results) if result is failing)
-        verdict = self._smaller.get(place, self._verdicts[place])
+        ending = next(ending for check, ending in zip(checks, self._endings, strict=True) if check is failing)
+        verdict = ending.smaller[1] if ending.smaller else ending.verdict
         about = verdict.last
         if about is None:
             return None
@@ -118,32 +112,26 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        if self._ran_quickly(device, devices):
+        route = routes.first(self._request, device)
+        if route is Route.FEW_MESSAGES and self._ran_quickly(device, devices):
+            self._routes.add(route)
             return
         kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels, shared=self._shared)
         try:
-            run = DeviceRun(
-                self._step, student, self._answers, device, shows_values=not self._load.public, tell=self._tell
-            )
-            results = run.results(devices)
-            before = len(self._verdicts)
-            self._verdicts += run.verdicts
-            if any(result.status != "pass" for result in results):
-                self._undiagnosed = self._request.in_order and bool(imported_steps(self._step.name, self._load.sources))
-                if not self._undiagnosed:
-                    run.diagnose(results, lambda: self._over_stock(run))
-                    self._smaller |= {before + place: verdict for place, verdict in run.smaller.items()}
-            if self._load.public:
-                shown.silence(results, run.verdicts)
-            else:
-                self._output.append(student.printed().replace(NO_TERMINAL, no_terminal()))
+            run = self._on(student, device, devices)
+            run.ask()
+            passes = all(ending.passes for ending in run.endings)
+            route = Route.CALL_BY_CALL if passes else routes.of_failing(self._request, self._step.name)
+            self._routes.add(route)
+            if not passes and route is not Route.WITHOUT_DIAGNOSIS:
+                run.diagnose(lambda: self._over_stock(run))
+            if not self._load.public:
                 self._left_out |= dict.fromkeys(map(left_out, student.lines_left_out()))
-            self._results += results
-            self._imported.update(student.imported)
+            self._note(run)
             self._odd |= student.odd
-            if all(result.status == "pass" for result in results):
+            if passes:
                 student.hand_on()
         finally:
             student.close()
@@ -151,22 +139,25 @@ class StepRun:
     def _ran_quickly(self, device: str, devices: int) -> bool:
         """Runs the checks in few messages. Returns whether all have passed: else all of them are asked again, call by
         call, and nothing of this is left."""
-        if not self._request.run or self._load.public or self._request.reproduce or device != "cpu":
-            return False
         student = WorkerBackend(self._launcher, self._load, self._limits, shared=self._shared, quick=True)
         try:
-            run = DeviceRun(self._step, student, self._answers, device, tell=self._tell)
-            results = run.quick_results(devices)
-            if results is None or student.odd:
+            run = self._on(student, device, devices)
+            if not run.ask_quickly() or student.odd:
                 return False
-            self._verdicts += run.verdicts
-            self._output.append(student.printed().replace(NO_TERMINAL, no_terminal()))
-            self._results += results
-            self._imported.update(student.imported)
+            self._note(run)
             student.hand_on()
             return True
         finally:
             student.close()
+
+    def _on(self, student: WorkerBackend, device: str, devices: int) -> DeviceRun:
+        return DeviceRun(self._step, student, self._answers, device, devices, not self._load.public, self._tell)
+
+    def _note(self, run: DeviceRun) -> None:
+        if not self._load.public:
+            self._output.append(run.student.printed().replace(NO_TERMINAL, no_terminal()))
+        self._endings += run.endings
+        self._imported.update(run.student.imported)
 
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind the failing checks when torch's own modules replace the steps that the file
@@ -184,100 +175,94 @@ class StepRun:
 
 @dataclass
 class DeviceRun:
-    """The checks of a step on one device: their verdicts, the misconceptions behind those that fail, and, if values may
-    be shown, a smaller case for inputs too large to show."""
+    """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, where values
+    may be shown, a smaller case of what is too large to show. `devices` share the points of each."""
 
     step: Solution
     student: WorkerBackend
     answers: Answers
     device: str
+    devices: int = 1
     shows_values: bool = True
     tell: Callable[[Asking], None] | None = None
-    verdicts: list[Verdict] = field(default_factory=list)
-    smaller: dict[int, Verdict] = field(default_factory=dict)  # by the place of the check that it is a small case of
+    endings: list[Ending] = field(default_factory=list)
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
-    def results(self, devices: int) -> list[CheckResult]:
-        """Runs every check. `devices` share the points of each."""
+    def ask(self) -> None:
+        """Runs every check."""
+        verdicts: list[Verdict] = []
         for check in self.step.checks:
-            self._announce(check)
-            self.verdicts.append(self._verdict(check, self.answers.seed))
-        return self._results(devices)
+            self._announce(check, verdicts)
+            verdicts.append(self._verdict(check, self.answers.seed))
+        self._end(verdicts)
 
-    def quick_results(self, devices: int) -> list[CheckResult] | None:
-        """The results of every check, asked in few messages; None unless all pass in this way."""
+    def ask_quickly(self) -> bool:
+        """Runs every check in few messages. Returns whether every one passes in this way."""
         scripts = self.answers.scripts.setdefault(self.device, {})
         classes = stubs.classes(stubs.original(self.step.folder))
+        verdicts: list[Verdict] = []
         for check in self.step.checks:
-            self._announce(check)
+            self._announce(check, verdicts)
             self.student.allow(check.deadline)
             found = lazy.passed(
                 check.function, self.student, classes.__contains__, self.answers.oracle, seed=self.answers.seed,
                 scripts=scripts,
             )  # fmt: skip
             if found is None:
-                return None
-            self.verdicts.append(found[0])
+                return False
+            verdicts.append(found[0])
             self.student.imported |= found[1]
-        results = self._results(devices)
-        return results if all(result.status == "pass" for result in results) else None
+        self._end(verdicts)
+        return all(ending.passes for ending in self.endings)
 
-    def _results(self, devices: int) -> list[CheckResult]:
-        results = [
-            self._result(check, verdict, check.points / devices)
-            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-        ]
-        points.count_hand_cases(results, self.verdicts)
-        return results
+    def _end(self, verdicts: list[Verdict]) -> None:
+        each = zip(self.step.checks, verdicts, outcome.unproven(verdicts), strict=True)
+        self.endings = [
+            Ending(
+                self.step.name, check, self.device, verdict, check.points / self.devices, self._own_names,
+                not self.shows_values, unproven,
+            )
+            for check, verdict, unproven in each
+        ]  # fmt: skip
 
-    def diagnose(
-        self, results: list[CheckResult], otherwise: Callable[[], dict[str, list[Misconception]]] = dict
-    ) -> None:
-        """Adds to the results which misconceptions are behind those that fail, and smaller cases. If a failing check is
-        left without a diagnosis, `otherwise` is called for more."""
-        by_name = {result.name: result for result in results}
+    def diagnose(self, otherwise: Callable[[], dict[str, list[Misconception]]] = dict) -> None:
+        """Finds out which misconceptions are behind the checks that fail, and smaller cases. If a failing
+        check is left without a diagnosis, `otherwise` is called for more."""
         found = self._diagnoses()
-        if any(result.status == "fail" and not result.unwritten and result.name not in found for result in results):
+        failing = [ending for ending in self.endings if ending.verdict.status == "fail" and not ending.is_unwritten]
+        if any(ending.check.name not in found for ending in failing):
             found |= otherwise()
         found |= self._probed(found)
-        for name, matching in found.items():
-            by_name[name].misconception, by_name[name].words = name_of(matching), dict(matching[0].words)
-            by_name[name].hint = nudge_of(matching)
-            if len(replaced := self._own_names & matching[0].replaced.keys()) == 1:
-                by_name[name].about = replaced.pop()
-            by_name[name].message += "\n" + "\n".join(explained(matching))
-        for place, text, small in (
-            shown.smaller_cases(self.step, self.verdicts, self._small) if self.shows_values else ()
-        ):
-            results[place].message += "\n" + text
-            results[place].parting = small.failure.parting  # the numbers of the other case are too many to be looked at
-            self.smaller[place] = small
+        for ending in self.endings:
+            ending.matching = found.get(ending.check.name, [])
+        verdicts = [ending.verdict for ending in self.endings]
+        for place, text, small in outcome.smaller_cases(self.step, verdicts, self._small) if self.shows_values else ():
+            self.endings[place].smaller = text, small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
         """The probes' diagnoses, from the answers alone, of failing checks without one."""
         failing = [
-            probes.Failing(_refused(verdict), check.function, verdict)
-            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
-            if check.name not in found and not self.student.could_not_start
+            probes.Failing(ending.refused, ending.check.function, ending.verdict)
+            for ending in self.endings
+            if ending.is_diagnosed and ending.check.name not in found and not self.student.could_not_start
         ]
         self.student.allow(None)
         seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
         return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, if the same checks fail as in the other run; else empty."""
-        self.verdicts = [self._verdict(check, self.answers.seed) for check in self.step.checks]
-        alike = [verdict.status for verdict in self.verdicts] == [verdict.status for verdict in other.verdicts]
-        return self._diagnoses() if alike else {}
+        """The misconceptions behind each failing check, where the same checks fail as in another run."""
+        self._end([self._verdict(check, self.answers.seed) for check in self.step.checks])
+        each = zip(self.endings, other.endings, strict=True)
+        return self._diagnoses() if all(own.verdict.status == its.verdict.status for own, its in each) else {}
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
         self.student.allow(check.deadline)
         return run_check(check.function, self.student, self.answers.oracle, seed=seed, device=self.device)
 
-    def _announce(self, check: Check) -> None:
+    def _announce(self, check: Check, verdicts: list[Verdict]) -> None:
         if self.tell is not None:
-            failed = next((verdict.message for verdict in self.verdicts if verdict.status in ("fail", "timeout")), "")
+            failed = next((verdict.message for verdict in verdicts if verdict.status in ("fail", "timeout")), "")
             self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
 
     def _small(self, case: Case) -> Verdict:
@@ -285,26 +270,14 @@ class DeviceRun:
         self.student.allow(None)
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 
-    def _result(self, check: Check, verdict: Verdict, share: float) -> CheckResult:
-        return CheckResult(
-            name=check.name, title=_(check.title), device=self.device, status=verdict.status,
-            points=share if verdict.status == "pass" else 0.0, max_points=share, message=verdict.message,
-            parting=verdict.failure.parting, unwritten=self._is_unwritten(verdict), about=self._about(verdict),
-            called=sorted(verdict.called), refused=_refused(verdict), waits_for=_waits_for(verdict, self.step.name),
-        )  # fmt: skip
-
     def _diagnoses(self) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check: those that give exactly the student's answers."""
         questions = [
-            self._question(check, verdict, self.answers.seed)
-            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if verdict.status == "fail" and not verdict.failure.off_limits and not self._is_unwritten(verdict)
+            self._question(ending.check, ending.verdict, self.answers.seed)
+            for ending in self.endings
+            if ending.is_diagnosed
         ]
-        unwritten = {
-            check.name
-            for check, verdict in zip(self.step.checks, self.verdicts, strict=True)
-            if self._is_unwritten(verdict)
-        }
+        unwritten = {ending.check.name for ending in self.endings if ending.is_unwritten}
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
         return of_step(self.step, self.answers.witness).diagnose(questions, self._ask_again, unwritten)
@@ -313,25 +286,6 @@ class DeviceRun:
     def _own_names(self) -> set[str]:
         """The public names that the step asks for, without those that its file imports."""
         return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
-
-    def _is_unwritten(self, verdict: Verdict) -> bool:
-        """True if a check fails only because what it calls is not written yet, or is missing from the file."""
-        if verdict.status == "todo":
-            return True
-        raised = _raised(verdict)
-        missing = raised is not None and (raised.type, raised.message) == MISSING and raised.left_out is None
-        return verdict.status == "fail" and missing and verdict.exchanges[-1].name in self._own_names
-
-    def _about(self, verdict: Verdict) -> str:
-        """The public name of the step that a check is about: the one that is not written yet, that was wrong, or that
-        it called last. Another one may only be used next to it."""
-        raised, own = _raised(verdict), self._own_names
-        if self._is_unwritten(verdict):
-            return raised.function if raised and raised.function in own else verdict.exchanges[-1].name
-        if verdict.status != "pass" and (refused := _refused(verdict)) in own:
-            return refused
-        called = [exchange.name for exchange in verdict.exchanges if exchange.is_asked and exchange.name in own]
-        return called[-1] if called else ""
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None if it does not fail there."""
@@ -344,21 +298,4 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
-        return Question.of(check.function, seed, self.device, verdict)
-
-
-def _raised(verdict: Verdict) -> Raised | None:
-    outcome = verdict.exchanges[-1].outcome if verdict.exchanges else None
-    return outcome.raised if outcome else None
-
-
-def _waits_for(verdict: Verdict, step: str) -> str:
-    """The other, unwritten step of the submission that a check ran into; empty if there is none."""
-    raised = _raised(verdict)
-    other = Path(raised.file).stem if raised and verdict.status == "todo" else ""
-    return other if other != step and STEP_NAME.fullmatch(other) else ""
-
-
-def _refused(verdict: Verdict) -> str:
-    """The public name with the answer that failed the check: of the call that was refused, or of the last one."""
-    return "" if verdict.status == "pass" else verdict.blamed
+        return Question(check.function, seed, self.device, verdict)

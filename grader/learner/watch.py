@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
-from rich.control import Control
 
 from grader.base.language import gettext as _
 from grader.base.results import StepResult
@@ -25,7 +22,7 @@ from grader.judge import grader
 from grader.learner import keyboard, saves, syntax, verdicts
 from grader.learner import watch_view as boards
 from grader.learner.background import BackgroundGrader, CheckAsked, Dropped, Event, Key, Look, NothingGraded, StepDone
-from grader.learner.watch_keys import Keys
+from grader.learner.watch_keys import WatchSession
 from grader.report import console as screen
 
 LONG = (
@@ -44,8 +41,8 @@ class Page(Protocol):
         """Ends it."""
 
 
-class Watch:
-    """One session: the queue of steps, what is shown, and what each event does."""
+class Watch(WatchSession):
+    """One session: the steps it covers, and what each event does."""
 
     def __init__(
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
@@ -54,32 +51,26 @@ class Watch:
         # Steps of other tracks: one that is started meanwhile joins, unless steps were chosen.
         self.chosen = list(names)
         read = submissions.read(folder)
-        self.board = boards.Board(folder, self._watched(read, start), current=start, seed=grader.new_seed(), read=read)
-        self.console, self.device, self.required, self.opens = console, device, required, page
+        board = boards.Board(folder, self._watched(read, start), current=start, seed=grader.new_seed(), read=read)
+        super().__init__(board, console, {start} if start else set())
+        self.device, self.required, self.opens = device, required, page
         self.page: Page | None = None
-        self.redraws = console.is_terminal and not console.is_dumb_terminal
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.folder = saves.Folder(folder)
         for name, saved in verdicts.read(folder, read).items():
             if name in self.board.names:
                 self.board.results[name], self.board.at_of[name] = saved.result, saved.at
         self.waiting = [name for name in self.board.names if name not in self.board.results and name != start]
         self.waiting = [start, *self.waiting] if start else self.waiting
-        self.asked = {start} if start else set[str]()
-        self.latest = 0.0  # when a step was last asked for: a request from before a grading started does not end it
         self.saved: tuple[str, int] | None = None  # the step that was last saved, and a count of such saves
-        self.grading: str | None = None
         self.broken = set[str]()  # steps that were not graded since they were no valid Python
         self.graded = read  # what the grading in progress is about
         self.since = 0.0
-        self.dropped = self.dropped_before = self.stopping = False
-        self.said = self.waited = ""
-        self.keys = Keys(self)
+        self.dropped = self.dropped_before = False
+        self.waited = ""
 
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated if a required layer is missing."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
             stack.callback(background.close)
             if self.opens:
@@ -145,18 +136,6 @@ class Watch:
 
     def _forget_grading(self) -> None:
         self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False
-
-    def draw(self) -> None:
-        """Shows the board: redraws a terminal, appends lines elsewhere."""
-        if not self.redraws:
-            self.console.print(boards.hints(self.board) if self.board.view == "hints" else boards.verdict(self.board))
-            if self.board.notice:
-                self.console.print(self.board.notice)
-            self._say_progress()
-            return
-        with self.console:  # written at once
-            self.console.control(Control.clear(), Control.home())
-            self.console.print(boards.screen(self.board, self.console))
 
     # --- grading ---
 
@@ -248,12 +227,6 @@ class Watch:
     def _wait_for(self, names: list[str]) -> None:
         self.waiting += [name for name in names if name not in self.waiting]
 
-    def ask(self, name: str) -> None:
-        """Grades a step before all others, and shows it."""
-        self.waiting = [name] + [other for other in self.waiting if other != name]
-        self.asked.add(name)
-        self.latest = time.monotonic()
-
     # --- saves ---
 
     def _look(self) -> None:
@@ -294,13 +267,6 @@ class Watch:
         names = self.chosen or choice.started(read.sources, read.problems)
         return sorted({*names, start} if start else names)
 
-    def turn_to(self, name: str) -> None:
-        """Shows a step; clears the messages about another."""
-        if name != self.board.current:
-            self.board.hints = None
-            self.board.calm = ""
-        self.board.current, self.board.view, self.board.notice, self.keys.resetting = name, "verdict", "", False
-
     # --- messages ---
 
     def _event(self) -> Event:
@@ -308,37 +274,6 @@ class Watch:
             return self.events.get(timeout=saves.LOOK_EVERY)
         except queue.Empty:
             return Look()
-
-    def answer(self, notice: str) -> None:
-        """Says a sentence below the verdict."""
-        self.board.notice = notice
-        if not self.redraws:
-            self.console.print(notice)
-            return
-        self.draw()
-
-    def _say_progress(self) -> None:
-        """Prints the progress in a pipe, once the queue is empty and it has changed."""
-        line = boards.progress(self.board).plain
-        if not self.redraws and not self.waiting and self.grading is None and line != self.said:
-            self.said = line
-            self.console.print(line)
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Turns termination signals into an exception, so that everything is cleaned up first."""
-
-    def end(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    previous = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def run(
@@ -357,6 +292,9 @@ def run(
         raise submissions.NoSubmission(str(folder))
     console = screen.console()
     session = Watch(folder, start, device, console, required, names, page=page)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         session.run()
+    except KeyboardInterrupt as stopped:
+        if stopped.args:  # by a signal, which is said further up
+            raise
     console.print(_("To continue, type: make course") if page else _("To continue, type: make watch"))

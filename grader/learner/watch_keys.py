@@ -1,18 +1,17 @@
-"""The keys of watch mode: what each does. The page's shortcuts are the same keys."""
+"""The steps that a watch session shows and waits for, and its keys, which are the page's shortcuts too."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.control import Control
 
 from grader.base.language import gettext as _
 from grader.course import lessons
 from grader.judge import grader
-from grader.learner import keyboard
+from grader.learner import keyboard, saves
 from grader.learner import watch_view as boards
-
-if TYPE_CHECKING:
-    from grader.learner.watch import Watch
 
 TURNS = {"l": 1, keyboard.PAGE_DOWN: 1, keyboard.PAGE_UP: -1}  # keys that turn the pages of a lesson, and by how many
 LEAVES = {*TURNS, keyboard.DRAW_AGAIN}  # keys that do not leave a lesson
@@ -20,10 +19,65 @@ DIGITS_SECONDS = 1.0  # after which a number is complete: 1 may be the first dig
 ENTER = ("\n", "\r")
 
 
+class WatchSession:
+    """The steps of a session that wait to be graded, and the board that shows them."""
+
+    def __init__(self, board: boards.Board, console: Console, asked: set[str]) -> None:
+        self.board, self.console, self.asked = board, console, asked
+        self.waiting: list[str] = []
+        self.redraws = console.is_terminal and not console.is_dumb_terminal
+        self.folder = saves.Folder(board.folder)
+        self.latest = 0.0  # when a step was last asked for: what was asked before a grading began does not end it
+        self.grading: str | None = None
+        self.stopping = False
+        self.said = ""
+        self.keys = Keys(self)
+
+    def draw(self) -> None:
+        """Shows the board: redraws a terminal, appends lines elsewhere."""
+        if not self.redraws:
+            self.console.print(boards.hints(self.board) if self.board.view == "hints" else boards.verdict(self.board))
+            if self.board.notice:
+                self.console.print(self.board.notice)
+            self._say_progress()
+            return
+        with self.console:  # written at once
+            self.console.control(Control.clear(), Control.home())
+            self.console.print(boards.screen(self.board, self.console))
+
+    def ask(self, name: str) -> None:
+        """Grades a step before all others, and shows it."""
+        self.waiting = [name] + [other for other in self.waiting if other != name]
+        self.asked.add(name)
+        self.latest = time.monotonic()
+
+    def turn_to(self, name: str) -> None:
+        """Shows a step; clears the messages about another."""
+        if name != self.board.current:
+            self.board.hints = None
+            self.board.calm = ""
+        self.board.current, self.board.view, self.board.notice, self.keys.resetting = name, "verdict", "", False
+
+    def answer(self, notice: str) -> None:
+        """Says a sentence below the verdict."""
+        self.board.notice = notice
+        if not self.redraws:
+            self.console.print(notice)
+            return
+        self.draw()
+
+    def _say_progress(self) -> None:
+        """In a pipe: prints the progress, when the queue is empty and it has changed."""
+        line = boards.progress(self.board).plain
+        if not self.redraws and not self.waiting and self.grading is None and line != self.said:
+            self.said = line
+            self.console.print(line)
+
+
 class Keys:
     """The keys of one session, with the digits typed so far and whether `x` was pressed once."""
 
-    def __init__(self, session: Watch) -> None:
+    def __init__(self, session: WatchSession) -> None:
         self.session, self.board = session, session.board
         self.digits, self.typed_at, self.resetting = "", 0.0, False
 

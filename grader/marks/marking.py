@@ -79,7 +79,7 @@ class Marking:
         electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
-        handed_in, said_by = self._told(student) or (handed_in, said_by)
+        handed_in, said_by = self._told(student, handed_in, said_by)
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
         days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
@@ -98,10 +98,12 @@ class Marking:
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
         )  # fmt: skip
 
-    def _told(self, student: str) -> tuple[datetime, str] | None:
-        """The time of a submission from the teacher's tables, and the table's name; None if they have none."""
+    def _told(self, student: str, handed_in: datetime | None, said_by: str) -> tuple[datetime | None, str]:
+        """The time of a hand-in in the zone of the course, and who says it: the teacher's tables before a platform."""
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
-        return next(((times[student], name) for name, times in tables.items() if student in times), None)
+        told = ((times[student], name) for name, times in tables.items() if student in times)
+        handed_in, said_by = next(told, (handed_in, said_by))
+        return handed_in.astimezone(self.term.local) if handed_in else None, said_by
 
     def _said(self, student: str, absence: str, asked: Sequence[Appeal]) -> tuple[list[str], list[str]]:
         """The remarks on the whole submission, and the unanswered requests for a second look."""

@@ -49,6 +49,63 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
         """Whether random numbers were used."""
         return bool(self.silent or self.profile or self.pairs)
 
+    def kept(self) -> Fingerprint:
+        """Itself."""
+        return self
+
+
+class Taken:
+    """The fingerprint of an answer at hand. Each part is made when it is first compared, which most never are."""
+
+    def __init__(self, call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> None:
+        self._answer, self.is_random = (call, outcome, device), drawn
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the answer takes more memory than one that waits to be compared should."""
+        every = map(numbers_of, leaves((self._answer[1].value, self._answer[1].gradients)))
+        return sum(tensor.numel() for tensor in every if tensor is not None) > SHORT
+
+    @cached_property
+    def _whole(self) -> _Described:
+        return _described(*self._answer)
+
+    @property
+    def checksum(self) -> int:
+        """See `Fingerprint`, as of the others."""
+        return self._whole.checksum
+
+    @cached_property
+    def numbers(self) -> tuple[bytes, ...]:
+        each = zip(self._whole.floating, self._whole.numbers, strict=True)
+        return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
+
+    @cached_property
+    def profile(self) -> tuple[bytes, ...]:
+        profile = randomness.profile(self._answer[1]) if self.is_random else []
+        return tuple(profile) if randomness.tells(profile) else ()
+
+    @cached_property
+    def pairs(self) -> tuple[bytes, ...]:
+        return tuple(randomness.pairs(self._answer[1])) if self.is_random else ()
+
+    @cached_property
+    def loose(self) -> int:
+        raised = self._answer[1].raised is not None
+        tokens = self.is_random and not raised and randomness.has_tokens(self._answer[1])
+        return _described(*self._answer, loosely=True).checksum if tokens or raised else 0
+
+    @property
+    def silent(self) -> bool:
+        return self.is_random and not self.profile
+
+    def kept(self) -> Fingerprint:
+        """All of it, without the answer."""
+        return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.silent)
+
+
+Print = Fingerprint | Taken
+
 
 def follows(call: Call, device: str) -> bool:
     """True if the right answer of a call is on the check's device, as its tensors or its module are.
@@ -61,18 +118,13 @@ def follows(call: Call, device: str) -> bool:
     return brings and call.options.device == device
 
 
-def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Fingerprint:
+def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Print:
     """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used."""
-    whole = _described(call, outcome, device)
-    profile = tuple(randomness.profile(outcome)) if drawn else ()
-    pairs = tuple(randomness.pairs(outcome)) if drawn else ()
-    tokens = drawn and outcome.raised is None and randomness.has_tokens(outcome)
-    loose = _described(call, outcome, device, loosely=True).checksum if tokens or outcome.raised else 0
-    tells = randomness.tells(profile)
-    return Fingerprint(whole.checksum, whole.packed, profile if tells else (), pairs, loose, drawn and not tells)
+    taken = Taken(call, outcome, device, drawn)
+    return taken.kept() if taken.is_large else taken
 
 
-def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
+def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
     """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
     the check did not end (it was not the `last` answer) was expected, and any error counts as the same. If an error was
     due, any value counts as the same, unless `exactly`."""
@@ -94,8 +146,9 @@ def agree_in(recorded: Fingerprint, exchange: Exchange, device: str, last: bool 
     )
 
 
-def clearly_apart(recorded: Fingerprint, exchange: Exchange, device: str) -> bool:
-    """True if an answer has the shapes of the recorded one, and numbers that differ by more than rounding."""
+def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
+    """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
+    them."""
     if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
         return False
     theirs = _student(exchange, exchange.outcome, device)
@@ -122,12 +175,6 @@ class _Described:
         """Three numbers of each floating tensor, as precise as they are kept."""
         return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
 
-    @cached_property
-    def packed(self) -> tuple[bytes, ...]:
-        """The numbers, packed."""
-        each = zip(self.floating, self.numbers, strict=True)
-        return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
-
 
 def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Described:
     """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
@@ -137,7 +184,7 @@ def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = 
     return made
 
 
-def _near(recorded: Fingerprint, theirs: _Described, narrowed: bool) -> bool:
+def _near(recorded: Print, theirs: _Described, narrowed: bool) -> bool:
     """Whether the numbers are as close as another order of summation brings them."""
     for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
         room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)

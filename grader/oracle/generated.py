@@ -3,6 +3,7 @@ a time, when they are first asked for."""
 
 from __future__ import annotations
 
+import ast
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -14,7 +15,8 @@ from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
 from grader.oracle.wrong_ways import Made, WrongWays
 
-OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps
+OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
+ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
 
 
 class Generated:
@@ -44,14 +46,15 @@ class Generated:
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
     def recorded(self) -> list[Misconception]:
-        """The mistakes that a tape has room for: a few of each family for each public name."""
+        """The mistakes that a tape has room for: those of many steps, and a few of each family for each public name."""
         kept: list[Misconception] = []
         for name in self._ways.definitions:
-            families: Counter[str] = Counter()
+            made: Counter[str] = Counter()
             for wrong in self.of(name):
-                if families[wrong.called] < OF_A_FAMILY and families.total() < OF_A_NAME:
+                by_operator = sum(made[family] for family in families())
+                if made[wrong.called] < OF_A_FAMILY and (wrong.called not in families() or by_operator < OF_A_NAME):
                     kept.append(wrong)
-                    families[wrong.called] += 1
+                    made[wrong.called] += 1
         return kept
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
@@ -72,5 +75,30 @@ class Generated:
         }
         # A place among mistakes: what an error says of its file tells whether the code itself raised it.
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        made = self._ways.run("\n".join(texts.values()), place)
+        made = self._ways.run(ended("\n".join(texts.values())), place)
         return {name: made[name]}
+
+
+class _Ended(ast.NodeTransformer):
+    """Has each `while` loop raise TimeoutError after ROUNDS rounds."""
+
+    def __init__(self) -> None:
+        self.loops = 0
+
+    def visit_While(self, loop: ast.While) -> list[ast.stmt]:  # the name that ast asks for
+        self.loops += 1
+        count, next_round = ast.parse(
+            f"_rounds{self.loops} = iter(range({ROUNDS}))\n"
+            f"if next(_rounds{self.loops}, None) is None: raise TimeoutError('the loop does not end')"
+        ).body
+        self.generic_visit(loop)
+        loop.body.insert(0, next_round)
+        return [count, loop]
+
+
+def ended(text: str) -> str:
+    """The text, changed so that none of its `while` loops goes on for ever: nothing else would stop one here, since
+    mistakes are run by the judge and by what records tapes."""
+    loops = _Ended()
+    changed = loops.visit(ast.parse(text))
+    return ast.unparse(ast.fix_missing_locations(changed)) if loops.loops else text

@@ -31,7 +31,7 @@ from grader.calls.values import Placed, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
-from grader.oracle.fingerprints import Fingerprint, follows
+from grader.oracle.fingerprints import Fingerprint, Print, follows
 from grader.oracle.witness import USUAL, Asked, Question, Replies
 
 INDEX = "index"
@@ -172,7 +172,7 @@ class Tape(Asked):
     ) -> Replies | None:
         """The recorded answers of a misconception; see `Asked`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
-        prints = [self.index.fingerprints[number] for number in failed.prints] if failed else []
+        prints: list[Print] = [self.index.fingerprints[number] for number in failed.prints] if failed else []
         return Replies(prints, True, failed.about, failed.size) if failed else None
 
 

@@ -21,7 +21,7 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
-from grader.oracle.fingerprints import Fingerprint, agree_in, clearly_apart, fingerprint
+from grader.oracle.fingerprints import Print, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
 USUAL, OTHER_STREAM, ALONE = range(
@@ -31,26 +31,23 @@ USUAL, OTHER_STREAM, ALONE = range(
 
 @dataclass(frozen=True)
 class Question:
-    """One failing check under one seed, the student's answers in it, and the public names it called.
-
-    `refused` is the call with the answer that failed it, if the check says so; else it was the last one. `blames`: the
-    name that was wrong, if the answer of another shows it.
-    """
+    """One failing check under one seed, with its verdict on the student."""
 
     check: Callable[..., None]
     seed: int
     device: str
-    answers: list[Exchange]
-    called: frozenset[str]
-    refused: Exchange | None = None
-    blames: str = ""
+    verdict: Verdict
     alike: dict[str, bool] = field(default_factory=dict)  # what was found, by the misconception's name
 
-    @classmethod
-    def of(cls, check: Callable[..., None], seed: int, device: str, verdict: Verdict) -> Question:
-        """The question of a check that failed."""
-        failure = verdict.failure
-        return cls(check, seed, device, verdict.exchanges, verdict.called, failure.about, failure.blames)
+    @property
+    def answers(self) -> list[Exchange]:
+        """The student's answers in it."""
+        return self.verdict.exchanges
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The public names that it called."""
+        return self.verdict.called
 
     @property
     def name(self) -> str:
@@ -60,8 +57,7 @@ class Question:
     @property
     def about(self) -> str:
         """The public name with the answer that failed the check."""
-        last = self.refused or (self.answers[-1] if self.answers else None)
-        return self.blames or (last.name if last else "")
+        return self.verdict.failure.blames or (self.verdict.last.name if self.verdict.last else "")
 
     def counts(self, index: int, replaced: Collection[str]) -> bool:
         """True if the student's answer at this index says something about code that replaces these names: an answer of
@@ -69,11 +65,11 @@ class Question:
         right, or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer
         may differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
         theirs = self.answers[index]
-        if theirs is self.refused or index == len(self.answers) - 1:
+        if theirs is self.verdict.failure.about or index == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
-    def agrees(self, print_: Fingerprint, index: int, wrong: Misconception) -> bool:
+    def agrees(self, print_: Print, index: int, wrong: Misconception) -> bool:
         """True if the student's answer at this index has this fingerprint, or does not count."""
         if index >= len(self.answers):
             return False
@@ -87,7 +83,7 @@ class Replies:
     it was not asked to the end; `about`: the public name with the answer that failed it; `size`: of the last one, if
     the check measures it."""
 
-    prints: list[Fingerprint] = field(default_factory=list)
+    prints: list[Print] = field(default_factory=list)
     refused: bool | None = None
     about: str = ""
     size: int = 0
@@ -194,7 +190,7 @@ class Witness:
         by_chance = print_ is not None and theirs is not None and print_.is_random
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
-    def _parted(self, wrong: Misconception, question: Question) -> tuple[Fingerprint | None, Exchange | None]:
+    def _parted(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
         """The first answer of the misconception that differs from the student's, or its last one; and the student's at
         this index."""
         answers = self._usual(wrong, question, until=question)
@@ -281,7 +277,7 @@ class _Fingerprinted:
         self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
     ) -> None:
         self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
-        self.prints: list[Fingerprint] = []
+        self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
         """Like the backend's, in another random stream."""

@@ -198,7 +198,7 @@ def diagnosed(step: Solution, witness: Witness, said: dict[str, Verdict], seed: 
     """What the failing checks are put down to."""
     checks = {check.name: check.function for check in step.checks}
     questions = [
-        Question.of(checks[name], seed, "cpu", verdict) for name, verdict in said.items() if verdict.status == "fail"
+        Question(checks[name], seed, "cpu", verdict) for name, verdict in said.items() if verdict.status == "fail"
     ]
     found = Diagnostician(step.misconceptions, witness, []).diagnose(questions, lambda question, further: None)
     return {name: [wrong.name for wrong in group] for name, group in found.items()}

@@ -27,11 +27,11 @@ import pytest
 
 from grader.base import files, paths, syntax
 from grader.base.limits import Limits
-from grader.base.results import Graded
+from grader.base.results import Graded, Report
 from grader.classes import class_list, class_run, kit_version, one_round, roster
 from grader.classes import pool as pools
 from grader.classes.one_round import Request
-from grader.classes.pool import Pool, Task, TaskResult
+from grader.classes.pool import Pool, Task
 from grader.course.submissions import Submission
 from grader.judge.launcher import GraderError
 from tests import hostile
@@ -254,7 +254,8 @@ def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Pat
         bob.student = "ada"
     else:
         (step,) = bob.report.steps
-        step.score = bob.report.score = step.max_score
+        bob.report.score = step.max_score
+        bob.report.steps = [msgspec.structs.replace(step, score=step.max_score)]
     one_round.path(request.out, one_round.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
     after, kept = graded(request)
     assert kept == 1
@@ -364,7 +365,7 @@ def task(name: str) -> tuple[str, Task]:
     return name, Task(Submission(name), [STEP], "cpu", 1, "en", Limits(), kit_version.kit_version())
 
 
-def threads(grade: Callable[[Task], TaskResult], monkeypatch: pytest.MonkeyPatch) -> Pool:
+def threads(grade: Callable[[Task], Report], monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of threads in which `grade` stands for the grader."""
     monkeypatch.setattr(pools, "grade", grade)
     return Pool(lambda: ThreadPoolExecutor(2), 2)
@@ -374,25 +375,29 @@ def test_what_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault that goes away is no fault; one that stays is an error of that submission, and of no other."""
     tried: list[str] = []
 
-    def grade(asked: Task) -> TaskResult:
+    def grade(asked: Task) -> Report:
         name = asked.submission.name
         tried.append(name)
         if name == "always" or (name == "once" and tried.count("once") == 1):
-            return TaskResult(error="the judge failed")
+            raise GraderError("the judge failed")
         if name == "raises":
             raise RuntimeError("unforeseen")
-        return TaskResult(b"report")
+        return Report(submission=name, seed=1, isolation=[], devices={}, score=1.0, max_score=1.0, steps=[])
 
     names = ["a", "once", "always", "raises", "b", "c"]
     answers = dict(pools.answers(threads(grade, monkeypatch), map(task, names)))
-    assert {name for name, answer in answers.items() if answer.report} == {"a", "once", "b", "c"}
-    assert answers["always"].error == "the judge failed" and "unforeseen" in answers["raises"].error
+    assert {name for name, answer in answers.items() if isinstance(answer, Report)} == {"a", "once", "b", "c"}
+    assert answers["always"] == "the judge failed" and "unforeseen" in str(answers["raises"])
     assert {name: tried.count(name) for name in names} == {"a": 1, "once": 2, "always": 2, "raises": 2, "b": 1, "c": 1}
 
 
 def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody can be graded without is not said of each student in turn."""
-    pool = threads(lambda asked: TaskResult(error="no landlock here", refused=True), monkeypatch)
+
+    def grade(asked: Task) -> Report:
+        raise pools.NobodyGraded("no landlock here")
+
+    pool = threads(grade, monkeypatch)
     with pytest.raises(pools.NobodyGraded, match="no landlock"):
         list(pools.answers(pool, map(task, "abc")))
 
@@ -400,7 +405,8 @@ def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_version_of_the_kit_is_refused() -> None:
     """A worker of a cluster that grades by other checks grades nobody."""
     named = dataclasses.replace(task("a")[1], kit="another")
-    assert pools.grade(named).refused
+    with pytest.raises(pools.NobodyGraded, match="a different copy"):
+        pools.grade(named)
 
 
 class Counted:

@@ -26,8 +26,8 @@ from grader.base.results import Report  # noqa: E402
 from grader.classes import gradebook, release  # noqa: E402
 from grader.classes.last_report import SEED_FILE, kept_seed  # noqa: E402
 from grader.classes.markup import drawings, make_showable  # noqa: E402
+from grader.course import choice, submissions  # noqa: E402
 from grader.course import steps as course  # noqa: E402
-from grader.course import submissions  # noqa: E402
 from grader.course.answer_cells import ASSIGNMENT, POINTS_CELL  # noqa: E402
 from grader.course.choice import CORE  # noqa: E402
 from grader.judge import grader as grading  # noqa: E402
@@ -218,7 +218,8 @@ def term(tmp_path_factory: pytest.TempPathFactory) -> Term:
     with grading.Grader() as grader:
         for name in [*STUDENTS, "damaged"]:
             read = submissions.read(folder / "submitted" / name / ASSIGNMENT)
-            reports[name] = grader.grade(read, seed=kept_seed(folder / SEED_FILE))
+            wanted = choice.by_default(read.sources, read.problems)
+            reports[name] = grader.grade(read, wanted, seed=kept_seed(folder / SEED_FILE))
     finished(giving)
     finished(exporting)
     return Term(folder, reports, said, finished(validating))

@@ -16,6 +16,8 @@ from grader.base import language
 from grader.classes import class_run, results
 from grader.classes import pool as pools
 from grader.classes.one_round import load
+from grader.cli import main as command_line
+from grader.cli.parser import BadInput
 from grader.feedback import history, table
 from grader.marks import absence, marking, register
 from grader.marks.assignments import BadTerm, read
@@ -370,3 +372,28 @@ def test_a_person_is_called_what_the_roster_calls_them(tmp_path: Path) -> None:
     said = {one.student: one.error.partition(" is empty")[0] for one in done.standings if not one.absence}
     assert said == {name: f"{name}/attention.ipynb" for name in
                     ("김민서", "이준호", "박 하늘", "하늘 박", "Ha-neul Pak")}  # fmt: skip
+
+
+def test_gradescope_refuses_late_days_of_the_whole_term(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its autograder sees one assignment alone: only in the first one are all of them left."""
+    (tmp_path / "assignments.toml").write_text(TERM, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KIT_LANG", "en")
+    with pytest.raises(BadInput, match="can't count late_days of the whole term"):
+        command_line.run(["gradescope", "--assignment", "week2", "--out", "a.zip"])
+    assert not Path("a.zip").exists()
+    assert command_line.run(["gradescope", "--assignment", "week1", "--out", "a.zip"]) == 0
+    assert "Gradescope: the assignment, Configure Autograder" in capsys.readouterr().out and Path("a.zip").exists()
+
+
+def test_a_notebook_says_how_many_late_days_cost_nothing(tmp_path: Path) -> None:
+    """Next to what each other one costs."""
+    pytest.importorskip("nbformat", reason="what instructors need is not installed")
+    from grader.classes import release
+
+    (tmp_path / "assignments.toml").write_text(TERM, encoding="utf-8")
+    with language.use("en"):
+        said = release._what_counts([], marking.of(read(tmp_path / "assignments.toml"), "week1"))
+    assert "Late days for nothing in the whole term: 2, of which at most 1 in one assignment." in said

@@ -129,7 +129,7 @@ def test_the_class_page_names_missing_layers() -> None:
     """Of the reports of which it is known, the layers that not all had."""
 
     def one(isolation: tuple[str, ...]) -> Standing:
-        return Standing("ada", "ada", 1.0, 2.0, (), isolation=isolation)
+        return Standing(student="ada", file="ada", key="", score=1.0, max_score=2.0, isolation=isolation)
 
     everything = ("process", "limits", "namespaces", "landlock", "seccomp")
     assert "namespaces" not in class_page.html([one(everything)], seed=1, submissions="x")

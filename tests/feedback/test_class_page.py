@@ -27,7 +27,7 @@ def step(name: str, status: Status = "pass", *diagnoses: tuple[str, ...], **more
 
 def student(name: str, *steps: StepStanding) -> Standing:
     """A student who was graded."""
-    return Standing(name, name, sum(one.score for one in steps), 8.0, steps)
+    return Standing(student=name, file=name, key="", score=sum(one.score for one in steps), max_score=8.0, steps=steps)
 
 
 CLASS = [
@@ -39,7 +39,7 @@ CLASS = [
     student("nobody", step(MASK, "todo"), step(DROPOUT, "todo")),
     student("ours", step(MASK, "error"), step(DROPOUT, "skipped", blocked_by=MASK)),
     student("damaged", *(step(name, "fail", unusable="attention.ipynb is damaged.") for name in (MASK, DROPOUT))),
-    Standing("broken", "broken", None, 0.0, (), "its process was killed"),
+    Standing(student="broken", file="broken", key="", error="its process was killed"),
 ]
 
 
@@ -123,10 +123,10 @@ def test_who_could_not_be_graded_is_in_no_figure() -> None:
 def test_the_ranges_of_scores_leave_nothing_out() -> None:
     """Each share of the points has its line, 0 and 100 included."""
     for score in (0.0, 0.79, 0.8, 4.0, 7.99, 8.0):
-        one = Standing("a", "a", score, 8.0, ())
+        one = Standing(student="a", file="a", key="", score=score, max_score=8.0)
         assert sum(part.count for part in class_page.bins([one])) == 1
-    assert class_page.bins([Standing("a", "a", 8.0, 8.0, ())])[0].count == 1
-    assert class_page.bins([Standing("a", "a", 7.99, 8.0, ())])[0].count == 0
+    assert class_page.bins([Standing(student="a", file="a", key="", score=8.0, max_score=8.0)])[0].count == 1
+    assert class_page.bins([Standing(student="a", file="a", key="", score=7.99, max_score=8.0)])[0].count == 0
 
 
 @pytest.mark.parametrize("spoken", language.LANGUAGES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import os
@@ -159,7 +158,7 @@ def test_canvas_has_its_columns() -> None:
 def test_moodle_has_its_columns() -> None:
     """The worksheet's, in the language of the course; Moodle's names give the participant's number."""
     kim, *others = standings("Kim Minseo", "ada@example.org", "bob")
-    kim = dataclasses.replace(kim, moodle_id="4711")
+    kim = msgspec.structs.replace(kim, moodle_id="4711")
     rows = table(written("moodle.csv", [kim, *others]))
     with language.use("ko"):  # as `assign.php` and `importgradeslib.php` of Moodle's own have it
         (korean,) = table(written("moodle.csv", [kim]))

@@ -10,7 +10,6 @@ import resource
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,14 +17,16 @@ import torch
 from grader.base import untrusted
 from grader.base.errors import CheckFailed
 from grader.base.limits import Limits
-from grader.base.results import CheckResult, Report, StepResult
+from grader.base.results import Report, Status, StepResult
 from grader.calls import codec
 from grader.calls.framing import BadMessage
 from grader.calls.values import MAX_TENSORS, Placed
 from grader.checks.compare import Tolerance, require_agreement, require_gradients
+from grader.checks.trial import Verdict
 from grader.course import submissions
+from grader.course.steps import Check
 from grader.feedback import similarity
-from grader.judge import points
+from grader.judge import outcome
 from grader.marks import assignments, sheets
 from grader.marks import marking as marks
 from grader.sandbox import bounds, kernel
@@ -134,31 +135,37 @@ def test_a_link_that_was_a_file_a_moment_ago_is_not_followed(tmp_path: Path, mon
 # --- points ----------------------------------------------------------------------------------------------------------
 
 
-def checked(name: str, status: str, device: str = "cpu") -> CheckResult:
-    return CheckResult(
-        name=name, title=name, device=device, status=status, points=1.0 if status == "pass" else 0.0, max_points=1.0
-    )  # fmt: skip
+def ended(name: str, status: Status, device: str = "cpu", called: str = "", off_limits: str = "") -> outcome.Ending:
+    failure = CheckFailed("")
+    failure.off_limits = off_limits
+    verdict = Verdict(status, f"{off_limits} is off limits" if off_limits else "", frozenset(called), failure=failure)
+    return outcome.Ending("step", Check(name, name, 1.0, print), device, verdict, share=1.0)
 
 
 def test_a_check_that_fails_on_one_device_has_no_points_on_the_other() -> None:
     """Another check keeps its own."""
-    results = [checked("a", "pass"), checked("a", "fail", "cuda"), checked("b", "pass"), checked("b", "pass", "cuda")]
-    points.need_every_device(results)
-    assert [result.points for result in results] == [0.0, 0.0, 1.0, 1.0]
+    endings = [ended("a", "pass"), ended("a", "fail", "cuda"), ended("b", "pass"), ended("b", "pass", "cuda")]
+    assert [result.points for result in outcome.results(endings, "", "")] == [0.0, 0.0, 1.0, 1.0]
 
 
 def test_a_function_that_is_off_limits_loses_every_check_that_calls_it() -> None:
     """Those of other functions keep their points, and a fault of ours stays one."""
-    results = [checked("a", "fail"), checked("b", "pass"), checked("c", "pass"), checked("d", "error")]
-    verdicts = [
-        SimpleNamespace(failure=SimpleNamespace(off_limits=bad), called=called, message=f"{bad} is off limits")
-        for bad, called in (("f", {"f"}), ("", {"f", "g"}), ("", {"g"}), ("", {"f"}))
-    ]
-    points.refuse_off_limits(results, verdicts)  # type: ignore[arg-type]  # of a verdict it reads no more
+    endings = [
+        ended("a", "fail", called="f", off_limits="f"), ended("b", "pass", called="fg"), ended("c", "pass", called="g"),
+        ended("d", "error", called="f"),
+    ]  # fmt: skip
+    results = outcome.results(endings, "", "")
     assert [(result.status, result.points) for result in results] == [
         ("fail", 0.0), ("fail", 0.0), ("pass", 1.0), ("error", 0.0),
     ]  # fmt: skip
     assert results[1].off_limits and results[1].message == "f is off limits"
+
+
+def test_a_result_is_built_once() -> None:
+    """Nothing changes one that is there."""
+    (result,) = outcome.results([ended("a", "pass")], "", "")
+    with pytest.raises(AttributeError):
+        result.points = 0.0  # type: ignore[misc]
 
 
 @pytest.fixture

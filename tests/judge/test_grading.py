@@ -29,14 +29,15 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.thorough
 def test_references_have_full_marks(grader: Grader, solved: Path) -> None:
     """All of the points, through sandboxed workers."""
-    report = grader.grade(submissions.read(solved), seed=5)
+    report = grader.grade(submissions.read(solved), choice.step_names(), seed=5)
     assert [step.name for step in report.steps if step.status != "pass" and not step.without_score] == []
     assert report.score == report.max_score == sum(step.points for step in course.steps() if not step.lacking)
 
 
 def test_stubs_are_to_do(grader: Grader, stubs: Path) -> None:
     """No points, every step to do, nothing run."""
-    report = grader.grade(submissions.read(stubs))
+    read = submissions.read(stubs)
+    report = grader.grade(read, choice.by_default(read.sources, read.problems))
     assert {step.status for step in report.steps} == {"todo"}
     assert (report.score, report.max_score) == (0.0, 100.0)
 

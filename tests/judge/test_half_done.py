@@ -9,8 +9,10 @@ import pytest
 
 from grader.base import paths
 from grader.base.results import leading
+from grader.checks.trial import Verdict
 from grader.course import stubs, submissions
 from grader.judge.grader import Grader
+from grader.judge.outcome import Ending
 from grader.judge.step_run import DeviceRun
 from grader.report import terminal
 
@@ -101,12 +103,12 @@ def test_a_part_that_is_not_in_the_file_hides_none_either(grader: Grader) -> Non
 
 def test_what_cannot_be_imported_is_compared_with_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that rests on absent steps is imported anew with each of their references: what failed costs nothing."""
-    failed = SimpleNamespace(status="fail", failure=SimpleNamespace(off_limits=""), unwritten=False)
-    step = SimpleNamespace(checks=[SimpleNamespace(name="test_values")], misconceptions=[], track="core", name="step")
+    check = SimpleNamespace(name="test_values")
+    failed = Ending("step", check, "cpu", Verdict("fail", "", frozenset()))  # type: ignore[arg-type]  # no more is read
+    step = SimpleNamespace(checks=[check], misconceptions=[], track="core", name="step")
     student = SimpleNamespace(could_not_start=True)
-    run = DeviceRun(step, student, SimpleNamespace(seed=1), "cpu", verdicts=[failed])  # type: ignore[arg-type]
+    run = DeviceRun(step, student, SimpleNamespace(seed=1), "cpu", endings=[failed])  # type: ignore[arg-type]
     monkeypatch.setattr(DeviceRun, "_question", lambda *given: given)
-    monkeypatch.setattr(DeviceRun, "_is_unwritten", lambda *given: False)
     assert run._diagnoses() == {}
     student.could_not_start = False
     with pytest.raises(AttributeError, match="witness"):  # it would be asked

@@ -13,7 +13,7 @@ from grader.checks import smallest
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import Verdict, run_check
 from grader.course.submissions import Submission
-from grader.judge import shown
+from grader.judge import outcome
 from grader.judge.grader import Grader
 from grader.oracle.cache import Remembered
 from grader.oracle.live import Solution, solutions
@@ -103,10 +103,10 @@ def test_the_smallest_comes_first() -> None:
     step = next(step for step in CORE if step.name == "step01_scores")
     wrong = next(wrong for wrong in step.misconceptions if wrong.name == "not_scaled")
     verdicts = [_run(step, check.function, wrong.replaced) for check in step.checks]
-    said = list(shown.smaller_cases(step, verdicts, lambda case: _run(step, case, wrong.replaced)))
+    said = list(outcome.smaller_cases(step, verdicts, lambda case: _run(step, case, wrong.replaced)))
     assert not said  # the case by hand shows it
     verdicts = [verdict for verdict in verdicts if verdict.drawn]
-    ((_place, text, _small),) = shown.smaller_cases(step, verdicts, lambda case: _run(step, case, wrong.replaced))
+    ((_place, text, _small),) = outcome.smaller_cases(step, verdicts, lambda case: _run(step, case, wrong.replaced))
     assert re.search(r"scaled_scores\(\[\[[^\]]*\], \[[^\]]*\]\], \[\[[^\]]*\], \[[^\]]*\]\]\)", text), text
 
 

@@ -421,6 +421,15 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     assert marking.mark("ada", report(score=None)).points is None
 
 
+def test_both_times_of_a_mark_are_in_the_zone_of_the_course(tmp_path: Path) -> None:
+    """A platform may say its own in another one."""
+    (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
+    term = assignments.read(tmp_path / "assignments.toml")
+    marking = marks.Marking(term, term.assignments["scores"])
+    mark = marking.mark("ada", report(), moments.moment(LATE, UTC))
+    assert (mark.handed_in, mark.until) == ("2026-09-16T12:00:00+09:00", "2026-09-14T23:59:00+09:00")
+
+
 def test_moments() -> None:
     """As nbgrader writes them, as TOML has them, and as people do."""
     seoul = moments.zone("Asia/Seoul")

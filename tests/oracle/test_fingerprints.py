@@ -9,6 +9,7 @@ from grader.calls.call import Call, Options, Outcome, Raised
 from grader.calls.values import Placed
 from grader.checks.backends import Exchange
 from grader.checks.catalogue import Misconception
+from grader.checks.trial import Verdict
 from grader.oracle.fingerprints import agree_in, fingerprint
 from grader.oracle.witness import Question
 
@@ -73,7 +74,8 @@ def test_fingerprints_of_errors(first: Raised, second: Raised, last: bool, alike
     recorded = fingerprint(call, Outcome(raised=first))
     theirs = Exchange(call, outcome=Outcome(raised=second))
     assert agree_in(recorded, theirs, "cpu", last=last) is alike
-    question = Question(test_fingerprints_of_errors, 1, "cpu", [theirs] if last else [theirs, theirs], frozenset("f"))
+    answers = [theirs] if last else [theirs, theirs]
+    question = Question(test_fingerprints_of_errors, 1, "cpu", Verdict("fail", "", frozenset("f"), answers))
     wrong = Misconception("name", "test_of_f", {"f": None}, "what", "why", "nudge")
     assert question.agrees(recorded, 0, wrong) is alike
 
@@ -115,7 +117,7 @@ def test_what_a_check_does_not_look_at() -> None:
     assert agree_in(recorded, given, "cpu")
     assert not agree_in(recorded, given, "cpu", exactly=True)
     assert not agree_in(raised, given, "cpu")
-    question = Question(lambda: None, 1, "cpu", [given], frozenset({"f"}), given)
+    question = Question(lambda: None, 1, "cpu", Verdict("fail", "", frozenset({"f"}), [given]))
     wrong_way = Misconception("wrong", "check", {"f": None}, "", "", "")
     assert question.agrees(recorded, 0, wrong_way)
     assert not question.agrees(raised, 0, wrong_way)

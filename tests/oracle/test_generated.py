@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,13 @@ def test_it_is_said_in_korean(grader: Grader) -> None:
     with language.use("ko"):
         step = graded(grader, 3, ("/ math.sqrt(d)", "/ math.sqrt(d) / 2"))
     assert "있어야 할 값의 1/2배" in told(step).message
+
+
+def test_a_loop_that_a_mistake_makes_endless_is_ended() -> None:
+    """Judges and what records tapes run it, in a process that nothing else stops."""
+    step = next(step for step in solutions() if step.name == "step15_costs")
+    endless = [wrong for wrong in step.generated("layer_costs") if wrong.form_of == "power_left_out"]
+    assert endless
+    for wrong in endless:
+        with contextlib.suppress(TimeoutError):
+            wrong.replaced["layer_costs"]("convolutional", n=125, d=8, k=5, r=3)

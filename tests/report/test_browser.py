@@ -3,7 +3,6 @@ of a class and that of a student; wide and as wide as a phone. Skipped where the
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 import os
@@ -13,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader.base import language
@@ -180,7 +180,7 @@ def odd_class() -> list[Standing]:
     found = [student(name, *(step(one, "fail", ("a_misconception_of_no_catalogue" * 3,)) for one in core))
              for name in NAMES]  # fmt: skip
     unread = tuple((f"{name}.py.txt", "its name is not that of a step") for name in NAMES)
-    return [*found, dataclasses.replace(found[0], student="nobody", unread=unread)]
+    return [*found, msgspec.structs.replace(found[0], student="nobody", unread=unread)]
 
 
 def class_pages(spoken: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from grader.base.limits import Limits
+from grader.course import choice
 from grader.course.submissions import Submission
 from grader.judge.grader import ROOT, Grader
 from grader.oracle.live import solutions
@@ -128,7 +129,7 @@ def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
             step.name: (f"liar/{step.name}.py", step.solved() + LIAR.format(seed=seed, share=share))
             for step in sample(solutions(), 3)
         }
-        report = warm.grade(Submission("liar", sources), device="cpu", seed=seed)
+        report = warm.grade(Submission("liar", sources), choice.by_default(sources, {}), device="cpu", seed=seed)
         errors = [f"{s.name}.{c.name}: {c.message}" for s in report.steps for c in s.checks if c.status == "error"]
         assert errors == []
         assert report.score < report.max_score

@@ -12,6 +12,7 @@ from grader.calls.call import Call, Outcome
 from grader.calls.codec import encode_call
 from grader.checks.backends import Backend, LocalBackend
 from grader.checks.trial import run_check
+from grader.judge import outcome
 from grader.judge.step_run import Answers, DeviceRun
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import copied
@@ -69,7 +70,9 @@ def graded(step: Solution, student: Backend, seed: int, monkeypatch: pytest.Monk
     """The results of the step's checks, without a diagnosis."""
     monkeypatch.setattr(DeviceRun, "_diagnoses", lambda self: {})
     oracle = LocalBackend(step.responder())
-    return DeviceRun(step, student, Answers(seed, oracle, step.witness(oracle)), "cpu").results(1)  # type: ignore[arg-type]
+    run = DeviceRun(step, student, Answers(seed, oracle, step.witness(oracle)), "cpu")  # type: ignore[arg-type]
+    run.ask()
+    return outcome.results(run.endings, "", "")
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)

@@ -1,0 +1,87 @@
+"""The ways in which a step is graded: decided here alone, for the process that has a submission and for its judges.
+
+First come few messages, since in a right answer nothing has to be looked at twice. A failure is asked call by call and
+diagnosed, but what rests on a step that fails too waits until that is known: it may be blocked by it. What is blocked,
+or rests on a step that was not handed in, is graded on references (`follow_through.py` says when).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from grader.base.language import gettext as _
+from grader.base.paths import is_recorded, step_folder
+from grader.base.results import CheckResult, Status, StepResult
+from grader.course.stubs import is_untouched
+from grader.judge.imported_names import imported_steps
+from grader.judge.messages import GradeRequest, Route, StepGraded
+from grader.oracle.live import Solution
+
+
+def first(request: GradeRequest, device: str) -> Route:
+    """The way in which the checks of a step that can be run are tried first on this device."""
+    if request.references:
+        return Route.ON_REFERENCES
+    shares = request.run and not request.reproduce and device == "cpu"
+    return Route.FEW_MESSAGES if shares else Route.CALL_BY_CALL
+
+
+def of_failing(request: GradeRequest, step: str) -> Route:
+    """The way in which a step is graded of which a check failed, call by call."""
+    if request.in_order and imported_steps(step, request.sources):
+        return Route.WITHOUT_DIAGNOSIS
+    return Route.ON_REFERENCES if request.references else Route.CALL_BY_CALL
+
+
+def in_order(steps: Iterable[str]) -> bool:
+    """Whether steps that import others are diagnosed after these: a learner's kit has no references to put in place of
+    what is wrong."""
+    return not any(is_recorded(step_folder(name)) for name in steps)
+
+
+def to_repeat(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list[str]:
+    """The steps to be graded again, each alone: a fault of ours or of the machine, perhaps caused by the steps running
+    next to it."""
+    return [name for name in wanted if graded[name].result.status == "error"]
+
+
+def to_diagnose(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list[str]:
+    """The failing steps that have waited for what they import, and are blocked by nothing."""
+    return [name for name in wanted if graded[name].route is Route.WITHOUT_DIAGNOSIS]
+
+
+def without_running(step: Solution, devices: Sequence[str], request: GradeRequest) -> StepGraded | None:
+    """The result of a step that can't be run (unusable or missing file, a stub, no such device), else None."""
+    source = request.sources.get(step.name)
+    if step.lacking:
+        sentence = _(
+            "{package} is not installed: the points of this step don't count. To add it on Linux, type: make triton"
+        )
+        return _not_run(step, devices, "skipped", sentence.format(package=step.lacking), score=None)
+    if step.name in request.problems:
+        return _not_run(step, devices, "fail", request.problems[step.name], score=None)
+    if source is None or is_untouched(source[1]):
+        missing = _("There is no file {file} in this submission.").format(file=f"{step.name}.py")
+        return _not_run(step, devices, "todo", "" if source else missing)
+    if not devices:
+        return _not_run(step, devices, "skipped", _("{device}: not available").format(device=request.device))
+    return None
+
+
+def _not_run(
+    step: Solution, devices: Sequence[str], status: Status, message: str, score: float | None = 0.0
+) -> StepGraded:
+    checks = [
+        CheckResult(
+            name=check.name, title=_(check.title), device=device, status=status, points=0.0,
+            max_points=0.0 if score is None else check.points / max(len(devices), 1),
+            message=message if index == 0 or status == "skipped" else "",
+        )
+        for device in devices or ["cpu"]
+        for index, check in enumerate(step.checks)
+    ]  # fmt: skip
+    result = StepResult(
+        name=step.name, track=step.track, title=_(step.title), status=status, score=score, max_score=step.points,
+        seconds=0.0, checks=checks, message=message,
+    )  # fmt: skip
+    return StepGraded(result, [], Route.NOT_RUN)
