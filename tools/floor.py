@@ -6,9 +6,7 @@ They run in one warm process, with nothing around them: no sandbox, no messages,
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -131,13 +129,6 @@ def main() -> int:
     for last in (12, 18, 24, 28):
         print(f"{f'steps 1 to {last}':33} {sum(list(found.values())[:last]):7.1f}")
     return 0
-
-
-def measured() -> dict[str, float]:
-    """The same, measured in a process of its own."""
-    code = "import json; from tools import floor; print(json.dumps(floor.floors()))"
-    found: dict[str, float] = json.loads(subprocess.check_output([sys.executable, "-c", code]))
-    return found
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from grader.author import recorder
 from grader.base import language
 from grader.base.files import NotOverwritten, pack
 from grader.base.language import LANGUAGES
+from grader.base.language import gettext as _
 from grader.base.paths import ROOT, SOLUTIONS, step_folders
 from grader.course import choice, solutions, steps, tracks
 from grader.course.stubs import shipped
@@ -172,6 +173,10 @@ def lab_folders() -> list[Path]:
 
 
 def _copy(file: Path, to: Path) -> None:
+    if not file.resolve().is_relative_to(
+        ROOT.resolve()
+    ):  # a step of others may hold a link to any file of this machine
+        raise recorder.NotRecorded(_("{file} leads out of the course.").format(file=file.name))
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(file, to)
 

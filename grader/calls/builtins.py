@@ -11,7 +11,6 @@ import re
 import sys
 import types as kinds
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -19,10 +18,10 @@ from torch import nn
 from torch.ao.nn import quantizable
 from torch.distributions.transforms import SoftmaxTransform
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from grader.calls import counters
 from grader.calls import private_torch as private
+from grader.calls.call import Contexts
 from grader.calls.counters import EveryOp
 from grader.calls.private_torch import OpOverload, in_place_of, redispatch
 
@@ -134,7 +133,7 @@ def _watched() -> dict[str, Any]:
         if place == counters.PLACE:
             counters.rest()
         else:
-            _EVERYTHING.fallback(torch.library.fallthrough_kernel, place)
+            _EVERYTHING.fallback(private.fallthrough_kernel, place)
         for higher_order in private.python_ops.values():  # they are implemented in Python and have no fallback
             higher_order.fallthrough(keys[place])
         private.later_python_ops.append(keys[place])  # ops registered later
@@ -143,7 +142,7 @@ def _watched() -> dict[str, Any]:
             if its_own.isdisjoint(families):
                 continue
             kernel = _noting_below(name, op) if place == counters.PLACE else _noting_op(name, op, after)
-            _REGISTERED.setdefault((its_own, op.namespace), []).append((op, kernel, place))
+            _REGISTERED.setdefault((its_own, op.namespace), []).append((op.name(), kernel, place))
             noted[op] = name
     look_for(FAMILIES)
     _watch_kernels(noted)
@@ -184,14 +183,14 @@ def look_for(families: Collection[str]) -> None:
     """Looks for these families in this process, and for no others: each of their ops takes ten times as long then."""
     for (its_own, namespace), functions in _REGISTERED.items():
         library, is_wanted = _LIBRARIES.pop((its_own, namespace), None), not its_own.isdisjoint(families)
-        if library is None and is_wanted:
-            library = torch.library.Library(namespace, "IMPL")
-            for op, function, place in functions:
-                library.impl(op, function, place, with_keyset=True)
-        if is_wanted:
+        if is_wanted and library is None:
+            library = private.Kernels(namespace)
+            for op_name, function, place in functions:
+                library.impl(op_name, function, place, with_keyset=True)
+        if library is not None and is_wanted:
             _LIBRARIES[its_own, namespace] = library
         elif library is not None:
-            library._destroy()
+            library.destroy()
 
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
@@ -206,6 +205,8 @@ def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
         guard.__enter__ = _still_looking(guard.__enter__)
     for switch in private.KEY_SWITCHES:
         private.put(switch, _still_looking)
+    for registering in private.REGISTERING:
+        private.put(registering, _not_at_our_keys)
 
 
 def _no_ops() -> Iterator[tuple[Any, str, str]]:
@@ -221,9 +222,11 @@ def _no_ops() -> Iterator[tuple[Any, str, str]]:
     yield from ((module, name, "flex_attention") for name in vars(module) if re.search("math_attention|sdpa", name))
 
 
-_EVERYTHING = torch.library.Library("_", "IMPL")  # deleting a library deregisters its functions
-_REGISTERED: dict[tuple[frozenset[str], str], list[tuple[OpOverload, Callable[..., Any], str]]] = {}
-_LIBRARIES: dict[tuple[frozenset[str], str], Any] = {}  # of the ops of each set of families that is looked for
+_EVERYTHING = private.Kernels("_")
+_REGISTERED: dict[tuple[frozenset[str], str], list[tuple[str, Callable[..., Any], str]]] = {}
+_LIBRARIES: dict[
+    tuple[frozenset[str], str], private.Kernels
+] = {}  # of the ops of each set of families that is looked for
 
 
 def _noting_op(name: str, op: OpOverload, after: Any) -> Callable[..., Any]:
@@ -310,7 +313,20 @@ def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
     return switching
 
 
-class AnyTorch(ExitStack):
+def _not_at_our_keys(register: Callable[..., Any]) -> Callable[..., Any]:
+    ours, exactly = frozenset(PLACES), str.__str__
+
+    @in_place_of(register)
+    def registering(*args: Any, **kwargs: Any) -> Any:
+        for given in (*args, *kwargs.values()):
+            if isinstance(given, bytes) or (isinstance(given, str) and exactly(given) in ours):
+                raise RuntimeError("nothing can be registered at this dispatch key: the grader looks there")
+        return register(*args, **kwargs)
+
+    return registering
+
+
+class AnyTorch(Contexts):
     """Records every op, and every torch function called from Python, like `torch.exp`: no tensor can be made or used
     without one of them."""
 
@@ -320,7 +336,7 @@ class AnyTorch(ExitStack):
         self.enter_context(_Ops(names))
 
 
-class _Functions(TorchFunctionMode):
+class _Functions(private.FunctionMode):
     def __init__(self, names: set[str]) -> None:
         super().__init__()
         self._names = names
@@ -337,5 +353,5 @@ class _Ops(EveryOp):
     def __init__(self, names: set[str]) -> None:
         self._names = names
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
-        self._names.add(f"torch.{op.__name__.partition('.')[0]}")
+    def see(self, op: counters.Op, args: tuple[Any, ...], result: Any) -> None:
+        self._names.add(f"torch.{op.short}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
@@ -131,3 +133,36 @@ class Load(msgspec.Struct, array_like=True):
     seconds: float = 5.0
     packages: tuple[str, ...] = ()
     quick: bool = False
+
+
+class Contexts:
+    """Contexts that are left in reverse, as by `contextlib.ExitStack`, of which anything can be replaced."""
+
+    def __init__(self) -> None:
+        self._leaving: list[Callable[..., Any]] = []
+
+    def enter_context(self, context: Any) -> None:
+        """Enters a context, to be left with this one."""
+        leave = type(context).__exit__
+        type(context).__enter__(context)
+        self._leaving.append(lambda *why: leave(context, *why))
+
+    def callback(self, function: Callable[..., Any], *args: Any) -> None:
+        """Has a function called when this one is left."""
+        self._leaving.append(lambda *_why: function(*args))
+
+    def close(self) -> None:
+        """Leaves all of them."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._leaving:
+            try:
+                self._leaving.pop()(kind, error, trace)
+            finally:
+                self.__exit__(kind, error, trace)

@@ -8,25 +8,22 @@ between its Python key and the kernels. The calls inside a kernel are part of it
 
 from __future__ import annotations
 
-import functools
 import gc
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from grader.calls import private_torch as private
 from grader.calls.private_torch import (
     UncompiledMode,
     element_size,
+    fallthrough_kernel,
     in_place_of,
     include,
     is_included,
@@ -63,15 +60,50 @@ class EveryOp:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
         include(KEY, self._was_included)
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Called after each op that runs."""
         raise NotImplementedError
 
 
+class Op(NamedTuple):
+    """An op of torch's C++, as its name finds it. What the Python object of an op says of itself can be changed: then
+    another op runs, and counts as that."""
+
+    object: Any  # of Python: kept, so that its id stays its own
+    name: str  # such as `aten::add.Tensor`
+    handle: Any
+    call: Callable[..., Any]
+    runs_others: bool  # the ops inside it are to be seen: it is composed of them, or it is not torch's own
+    tensors: tuple[int, ...]  # the positions of arguments that may hold a tensor
+
+    @property
+    def short(self) -> str:
+        """Its name alone: `add`."""
+        return self.name.partition("::")[2].partition(".")[0]
+
+
+_OPS: dict[int, Op] = {}
+
+
+def _found(op: Any) -> Op:
+    found = _OPS.get(id(op))
+    if found is None:
+        qualified, _dot, overload = (name := op.name()).partition(".")
+        handle = private.handle_of(qualified, overload)
+        # In inference mode a composed op gets as far as our key.
+        runs_others = qualified.partition("::")[0] not in NAMESPACES or private.has_kernel(name, COMPOSITE)
+        arguments = handle.schema().arguments
+        tensors = tuple(index for index, one in enumerate(arguments) if isinstance(one.type, torch.TensorType))
+        call = private.overload_of(qualified, overload)[0]
+        found = _OPS[id(op)] = Op(op, name, handle, call, runs_others, tensors)
+    return found
+
+
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that was dispatched to our key, and tells all observers."""
-    if (not EveryOp.watching or _runs_others(op)) and not _has_number_for_tensor(op, args):
-        return redispatch(op._handle, keys & _AFTER, *args, **kwargs)
+    op = _found(op)
+    if (not EveryOp.watching or op.runs_others) and not _has_number_for_tensor(op, args):
+        return redispatch(op.handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
         result = _called(op, args, kwargs)  # not `redispatch`, which takes no number for a tensor
@@ -82,27 +114,19 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return result
 
 
-@functools.cache
-def _runs_others(op: Any) -> bool:
-    """True if the ops inside this one are observed in its place: it is composed of them (in inference mode such ops are
-    dispatched to our key), or it is not torch's own."""
-    return op.namespace not in NAMESPACES or private.has_kernel(op.name(), COMPOSITE)
+def _has_number_for_tensor(op: Op, args: tuple[Any, ...]) -> bool:
+    return any(isinstance(args[place], int | float | complex) for place in op.tensors if place < len(args))
 
 
-def _has_number_for_tensor(op: Any, args: tuple[Any, ...]) -> bool:
-    return any(isinstance(args[place], int | float | complex) for place in _tensor_places(op) if place < len(args))
-
-
-def _called(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of the op; numbers become tensors if it takes only these."""
     try:
-        return op(*args, **kwargs)
+        return op.call(*args, **kwargs)
     except RuntimeError:
         if not _has_number_for_tensor(op, args):
             raise
     # Not every op takes a number there, as `pow` does not: torch's own code made a tensor of it.
-    places = _tensor_places(op)
-    return op(*(_as_tensor(each) if index in places else each for index, each in enumerate(args)), **kwargs)
+    return op.call(*(_as_tensor(each) if place in op.tensors else each for place, each in enumerate(args)), **kwargs)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -111,39 +135,33 @@ def _as_tensor(value: Any) -> Any:
     return torch.tensor(value, device="cpu") if isinstance(value, int | complex) else value
 
 
-@functools.cache
-def _tensor_places(op: Any) -> list[int]:
-    """The positions of an op's arguments that may hold a tensor."""
-    return [index for index, wanted in enumerate(op._schema.arguments) if isinstance(wanted.type, torch.TensorType)]
-
-
 class _Fallback:
     """The handler at our key for ops without a function of their own there: none, or a Python function, which slows
     every op of a call that includes the key. Exchanging them takes some milliseconds, so the function stays from one
     measured call to the next."""
 
-    library: Any = None
+    library: private.Kernels | None = None
     looks = False
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
         """Replaces the handler, if it is another one."""
         if cls.library is not None:
-            cls.library._destroy()
-        cls.library = torch.library.Library("_", "IMPL")
+            cls.library.destroy()
+        cls.library = private.Kernels("_")
         cls.library.fallback(fallback, PLACE, with_keyset=looks)
         cls.looks = looks
 
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
-_DETACHED = torch.library.Library("aten", "IMPL")
-_DETACHED.impl("detach", torch.library.fallthrough_kernel, PLACE)
+_DETACHED = private.Kernels("aten")
+_DETACHED.impl("aten::detach", fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
     """Removes the handler at our key until an observer needs it again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
-        _Fallback.register(torch.library.fallthrough_kernel, looks=False)
+        _Fallback.register(fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
@@ -164,10 +182,6 @@ FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "a
 PRODUCTS = re.compile(
     r"mm(_|$)|matmul|conv(olution|_|\d)|linear(?!\dd)|embedding_bag|_trilinear$|rnn|lstm|gru|addr|solve|cdist"
 )
-LAUNCHERS = (
-    ("triton.runtime.interpreter", "GridExecutor", "__call__"),
-    ("triton.runtime.jit", "JITFunction", "run"),
-)
 ELEMENTWISE = re.compile(r"(_foreach_)?(mul|div|addcmul|addcdiv|lerp)_?$")
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
@@ -179,7 +193,7 @@ class LargestStorage(EveryOp):
     def __init__(self) -> None:
         self.measured = 0
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results."""
         for leaf in result if isinstance(result, list | tuple) else (result,):
             if isinstance(leaf, Tensor):
@@ -192,10 +206,10 @@ class LiveStorages(EveryOp):
 
     def __init__(self) -> None:
         self.measured = 0
-        self._made: list[tuple[StorageWeakRef, int]] = []
+        self._made: list[tuple[private.WeakStorage, int]] = []
         self._total = 0  # of all in the list
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Adds the storages of an op's results, except those of its arguments."""
         given = {
             storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
@@ -205,7 +219,7 @@ class LiveStorages(EveryOp):
                 storage = storage_of(leaf)
                 if storage.data_ptr() not in given:
                     elements = storage_size(storage) // element_size(leaf)
-                    self._made.append((StorageWeakRef(storage), elements))
+                    self._made.append((private.WeakStorage(storage), elements))
                     self._total += elements
         if self._total > self.measured:  # else it is no new peak, whatever has been freed
             self._made = [made for made in self._made if not made[0].expired()]
@@ -233,9 +247,9 @@ class MatrixProducts(EveryOp):
         self.on_meta = on_meta
         self.measured: Counter[str] = Counter()
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Counts the products of an op."""
-        name = op.name().partition("::")[2].partition(".")[0]
+        name = op.short
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]
             self._count(first, length(first) * (second.shape[-1] if second.dim() > 1 else 1))
@@ -292,13 +306,12 @@ class SavedForBackward(EveryOp):
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._note, lambda saved: saved)
         self.measured = 0
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._hooks.__enter__()
-        self._made: dict[int, tuple[StorageWeakRef, int]] = {}
+        private.push_saved_hooks(self._note, lambda saved: saved)
+        self._made: dict[int, tuple[private.WeakStorage, int]] = {}
         SavedForBackward.active = self
         return self
 
@@ -306,7 +319,7 @@ class SavedForBackward(EveryOp):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         SavedForBackward.active = None
-        self._hooks.__exit__(kind, error, trace)
+        private.pop_saved_hooks()
         super().__exit__(kind, error, trace)
 
     def add_what_is_left(self, result: Any) -> None:
@@ -318,7 +331,7 @@ class SavedForBackward(EveryOp):
         storages = [self._made[place] for place in left]
         self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
-    def see(self, op: Any, args: tuple[Any, ...], result: Any) -> None:
+    def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results, except those of its arguments, which were made before."""
         given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
         for leaf in result if isinstance(result, list | tuple) else (result,):
@@ -327,7 +340,7 @@ class SavedForBackward(EveryOp):
 
     def _make(self, made: Tensor) -> None:
         storage = made.untyped_storage()
-        self._made[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes() // made.element_size()
+        self._made[storage.data_ptr()] = private.WeakStorage(storage), storage.nbytes() // made.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
         """Notes a tensor that went to a hook of the called code, and what the hook stored in its place."""
@@ -369,28 +382,3 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 
 # Before a learner's file can import the original.
 private.put(private.SAVED_HOOKS, _noting_hooks)
-
-
-class KernelLaunches(ExitStack):
-    """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.measured = 0
-
-    def __enter__(self) -> KernelLaunches:
-        super().__enter__()
-        for module, name, method in LAUNCHERS:
-            if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
-                launch = getattr(owner, method)
-                setattr(owner, method, self._counting(launch))
-                self.callback(setattr, owner, method, launch)
-        return self
-
-    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        @in_place_of(launch)
-        def counting(*args: Any, **kwargs: Any) -> Any:
-            self.measured += 1
-            return launch(*args, **kwargs)
-
-        return counting

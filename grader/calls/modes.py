@@ -9,31 +9,29 @@ import mmap
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
-from torch.overrides import TorchFunctionMode
 
 from grader.calls.builtins import BuiltIns
-from grader.calls.call import Measure, Options, Outcome
+from grader.calls.call import Contexts, Measure, Options, Outcome
 from grader.calls.counters import (
-    KernelLaunches,
     LargestStorage,
     LiveStorages,
     MatrixProducts,
     Narrowed,
     SavedForBackward,
 )
-from grader.calls.private_torch import UncompiledMode, beside_modes, in_place_of, tree_map
+from grader.calls.private_torch import FunctionMode, UncompiledMode, beside_modes, in_place_of, tree_map
 from grader.calls.reads import FunctionNames, Reads, Watched
 from grader.calls.values import leaves
 
 
-class Circumstances(ExitStack):
+class Circumstances(Contexts):
     """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
 
     `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: the call
@@ -59,8 +57,7 @@ class Circumstances(ExitStack):
         }
         self._meters = {measure: make() for measure, make in makers.items() if measure in options.measures}
 
-    def __enter__(self) -> Circumstances:
-        super().__enter__()
+    def __enter__(self) -> Self:
         if self._options.no_grad:
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
@@ -109,7 +106,7 @@ class Ordinary(nullcontext[None]):
         """Notes nothing."""
 
 
-class CopiesStay(TorchFunctionMode):
+class CopiesStay(FunctionMode):
     """Makes a tensor from a tensor on the same device, as in a process with the CPU as its default device: torch moves
     only tensors made from numbers to another default device."""
 
@@ -125,7 +122,7 @@ class CopiesStay(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class UnwrittenIsNan(TorchFunctionMode):
+class UnwrittenIsNan(FunctionMode):
     """Fills uninitialised tensors with NaN, if kernels are to write them: memory holds old values, other ones in each
     run, and now and then the right ones."""
 
@@ -322,3 +319,36 @@ _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals
     for _name in ("stop", "reset_peak", "clear_traces"):
         setattr(_module, _name, _noting(getattr(_module, _name)))
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+LAUNCHERS = (
+    ("triton.runtime.interpreter", "GridExecutor", "__call__"),
+    ("triton.runtime.jit", "JITFunction", "run"),
+)
+
+
+class KernelLaunches(Contexts):
+    """Counts the launches of Triton's kernels inside the block: compiled ones, and those that its interpreter runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured = 0
+
+    def __enter__(self) -> KernelLaunches:
+        super().__enter__()
+        for module, name, method in LAUNCHERS:
+            if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
+                launch = getattr(owner, method)
+                setattr(owner, method, self._counting(launch))
+                self.callback(setattr, owner, method, launch)
+        return self
+
+    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        @in_place_of(launch)
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            self.measured += 1
+            return launch(*args, **kwargs)
+
+        return counting

@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,9 @@ from torch._ops import (
     _higher_order_ops,
 )
 from torch.autograd.graph import _engine_run_backward as run_backward
+from torch.library import fallthrough_kernel
 from torch.optim import optimizer
+from torch.overrides import TorchFunctionMode
 from torch.overrides import _get_current_function_mode as current_function_mode
 from torch.overrides import _pop_mode_temporarily as without_function_mode
 from torch.utils import _python_dispatch
@@ -35,7 +37,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "current_function_mode", "flex_attention"]
-__all__ += ["run_backward", "tree_map", "without_function_mode"]
+__all__ += ["fallthrough_kernel", "run_backward", "tree_map", "without_function_mode"]
 
 BELOW_PYTHON = "what is off limits or measured can be used below Python, unseen"
 # The versions in which a name was seen to be there, and to do what is said.
@@ -77,16 +79,17 @@ NAMES = (
     Private("torch._C._ForceDispatchKeyGuard", "noted: passes by our key"),
     Private("torch._C._ExcludeDispatchKeyGuard", "noted: passes by our key"),
     Private("torch._C._SetExcludeDispatchKeyGuard", "noted: passes by our key"),
+    Private("torch._C._dispatch_find_schema_or_throw", "an op by its name, whatever its Python object says"),
     Private("torch._ops.OpOverload._handle", "what `redispatch_boxed` takes"),
     Private("torch._ops.OpOverload._op_dk", "noted: calls the kernel of a key"),
-    Private("torch._ops.OpOverload._schema", "which arguments of an op may be tensors"),
     Private("torch._ops.OpOverloadPacket", "tells torch's functions from a learner's of the same name"),
     Private("torch._ops.HigherOrderOperator", "tells torch's functions from a learner's of the same name"),
     Private("torch._ops._higher_order_ops", "lets ops written in Python pass our keys", "such an op fails"),
     Private(
         "torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", "the same for later ones", "such an op fails"
     ),
-    Private("torch.library.Library._destroy", "takes functions of ours away again", "each call is slower"),
+    Private("torch._C._dispatch_library", "registers our functions; refused at our keys"),
+    Private("torch._C._DispatchModule", "the same"),
     # Other ways to a built-in that is off limits.
     Private("torch._decomp.global_decomposition_table", "noted: what ops are made of, for the compiler"),
     Private("torch._decomp.decompositions", "noted: the same functions by name"),
@@ -101,7 +104,10 @@ NAMES = (
     Private("torch.overrides._get_current_function_mode", "whether a judge's arithmetic is bounded", "a slower judge"),
     Private("torch.overrides._pop_mode_temporarily", "lifts that bound for work of ours", "a slower judge"),
     Private("torch.utils._pytree.tree_map", "changes an op's arguments", "a number on the CPU fails on meta"),
+    Private("torch._C._push_on_torch_function_stack", "enters a mode for functions", "a mode can be forged"),
+    Private("torch._C._pop_torch_function_stack", "leaves it", "a mode can be forged"),
     Private("torch._C._autograd._push_saved_tensors_default_hooks", "what a backward pass keeps", "no measure `saved`"),
+    Private("torch._C._autograd._pop_saved_tensors_default_hooks", "the same", "no measure `saved`"),
     Private("torch.autograd.graph._engine_run_backward", "a backward pass inside which modes don't look"),
     Private("torch._C.TensorBase", "the size of a tensor, whatever `Tensor` was given", "a size can be forged"),
     Private("torch._C.StorageBase", "the size of its storage, in the same way", "a size can be forged"),
@@ -151,6 +157,32 @@ has_kernel, all_op_names = _C._dispatch_has_kernel_for_dispatch_key, _C._dispatc
 python_ops, later_python_ops = _higher_order_ops, _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS
 LOCAL_SCALAR = torch.ops.aten._local_scalar_dense.default  # the op of `item`
 
+handle_of, overload_of = _C._dispatch_find_schema_or_throw, _C._get_operation_overload  # the latter before it is noted
+_MODULE, _FILE = _C._DispatchModule, __file__
+_new_module = _C._dispatch_library  # before it is refused
+_register, _register_fallback, _reset = _MODULE.impl, _MODULE.fallback, _MODULE.reset
+
+
+class Kernels:
+    """Functions of ours at torch's dispatch keys. What `torch.library` does for others can be replaced, and is listed
+    with what takes it away again."""
+
+    def __init__(self, namespace: str) -> None:
+        self._module = _new_module("IMPL", namespace, "", _FILE, 1)
+
+    def impl(self, name: str, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
+        """Registers a function for an op, by the name of its overload."""
+        _register(self._module, name, key, function, with_keyset)
+
+    def fallback(self, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
+        """Registers a function for all ops without one of their own there."""
+        _register_fallback(self._module, key, function, with_keyset)
+
+    def destroy(self) -> None:
+        """Takes away all of them."""
+        _reset(self._module)
+
+
 Attribute = tuple[Any, str]  # an owner, and the name of what is put in place there
 OVERLOADS: Attribute = (_C, "_get_operation_overload")
 REDISPATCH: Attribute = (_C._DispatchOperatorHandle, "redispatch_boxed")
@@ -159,6 +191,10 @@ GUARDS = (_C._ForceDispatchKeyGuard, _C._ExcludeDispatchKeyGuard, _C._SetExclude
 KEY_SWITCHES: tuple[Attribute, ...] = tuple(
     (_C, f"_dispatch_tls_set_dispatch_key_{what}") for what in ("included", "excluded")
 )
+# What registers a function at a key: the library's own key, or one by its name.
+REGISTERING: tuple[Attribute, ...] = (
+    (_C, "_dispatch_library"), *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
+)  # fmt: skip
 MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
@@ -172,6 +208,12 @@ storage_of, element_size, length = (
     getattr(_C.TensorBase, name) for name in ("untyped_storage", "element_size", "numel")
 )
 storage_size = _C.StorageBase.nbytes
+_weak_reference, _expired, _free = (
+    getattr(_C.StorageBase, name) for name in ("_weak_ref", "_expired", "_free_weak_ref")
+)
+push_saved_hooks, pop_saved_hooks = (
+    getattr(_C._autograd, f"_{what}_saved_tensors_default_hooks") for what in ("push", "pop")
+)
 
 # --- other ways to a built-in ----------------------------------------------------------------------------------------
 
@@ -204,6 +246,7 @@ def kernels_at(*keys: str) -> set[str]:
 
 
 Made = TypeVar("Made", bound=Callable[..., Any])
+_push_mode, _pop_mode = _C._push_on_torch_function_stack, _C._pop_torch_function_stack
 beside_modes = _python_dispatch._disable_current_modes  # before a learner's are noted
 
 
@@ -222,6 +265,31 @@ def put(attribute: Attribute, made: Callable[[Any], Any]) -> None:
     """Replaces an attribute by what `made` returns for it."""
     owner, name = attribute
     setattr(owner, name, made(getattr(owner, name)))
+
+
+class FunctionMode(TorchFunctionMode):
+    """A mode for functions that is entered by torch's C++."""
+
+    def __enter__(self) -> Self:
+        _push_mode(self)
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        _pop_mode()
+
+
+class WeakStorage:
+    """Tells whether a storage is gone, without keeping it."""
+
+    def __init__(self, storage: Any) -> None:
+        self._reference = _weak_reference(storage)
+
+    def expired(self) -> bool:
+        """Whether it is gone."""
+        return bool(_expired(self._reference))
+
+    def __del__(self) -> None:
+        _free(self._reference)
 
 
 class UncompiledMode(TorchDispatchMode):

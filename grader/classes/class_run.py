@@ -66,7 +66,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     ledger = Ledger(marking, kit_version.kit_version())
     told: dict[str, bool] = {}
     try:
-        with pools.stoppable(), _alone_in(request), progress(len(folders)) as on_student:
+        with _alone_in(request), progress(len(folders)) as on_student:
             standings = _graded(request, folders, ledger, told, on_student)
     except KeyboardInterrupt:
         sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")

@@ -81,7 +81,7 @@ def save(
                 if counted:
                     count(gradebook, counted, steps, assignment, student)
                 gradebook.db.commit()
-            except (SQLAlchemyError, InvalidEntry) as refused:  # such as a name longer than its column: one student's
+            except (SQLAlchemyError, InvalidEntry, UnicodeError) as refused:  # a name too long, say: one student's
                 gradebook.db.rollback()
                 failed[student] = _reason(refused)
                 continue

@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
+from grader.base.language import N_
 from grader.base.language import gettext as _
 from grader.base.limited import Limited, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, Tried, without_open_scores
+from grader.base.results import Graded, Report, StepResult, Tried, without_open_scores
 from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
@@ -91,6 +92,10 @@ class Plan(msgspec.Struct, kw_only=True):
 OnStudent = Callable[[Graded, bool], None]
 
 
+# All attempts of one student have the time that one may take; the last one is graded first.
+TOO_LONG = N_("Not graded: this student's later attempts took {seconds} s, which is all that one may take.")
+
+
 @dataclass
 class Attempts:
     """One student while graded: what is known, the attempts that are graded, oldest first, and their results."""
@@ -98,6 +103,11 @@ class Attempts:
     graded: Graded
     tries: list[Student]
     done: dict[int, pools.Answer] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that grading them has taken so far."""
+        return sum(step.seconds for answer in self.done.values() if isinstance(answer, Report) for step in answer.steps)
 
 
 @dataclass
@@ -127,10 +137,7 @@ class Round:
         with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
-                attempts = self.waiting[file]
-                attempts.done[int(number)] = answer
-                if len(attempts.done) == len(attempts.tries):
-                    self._best(self.waiting.pop(file))
+                self._tried(file, int(number), answer)
         return [self.found[file_name(name)] for name in names]
 
     @cached_property
@@ -181,9 +188,25 @@ class Round:
                     self._done(graded, len(tries) - 1)
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
-                how = plan.steps, plan.device, plan.seed, plan.language, request.limits, plan.kit
-                for number, one in enumerate(tries):
-                    yield f"{student.file}#{number}", pools.Task(one.submission, *how)
+                yield from self._each(student.file, tries)
+
+    def _each(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts of a student as tasks, the last one first, while there is time for one more."""
+        plan, limits = self.plan, self.request.limits
+        how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
+        most = len(plan.steps) * limits.step_seconds
+        for number, one in reversed([*enumerate(tries)]):
+            if len(tries) > 1 and self.waiting[file].seconds > most:
+                self._tried(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))
+            else:
+                yield f"{file}#{number}", pools.Task(one.submission, *how)
+
+    def _tried(self, file: str, number: int, answer: pools.Answer) -> None:
+        """Notes what came of an attempt; with the last of them the student is done."""
+        attempts = self.waiting[file]
+        attempts.done[number] = _sound(answer, self.plan.steps)
+        if len(attempts.done) == len(attempts.tries):
+            self._best(self.waiting.pop(file))
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
         """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
@@ -247,6 +270,24 @@ class Round:
         """The address behind the link for a second look."""
         term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
+
+
+def _sound(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
+    """The answer, or an error in its place if it is no report, or not of these steps: a worker may be on a machine of
+    others."""
+    if isinstance(answer, str):
+        return answer
+    try:
+        report = msgspec.convert(msgspec.to_builtins(answer), Report)
+        odd = [step.name for step in report.steps if not _possible(step, steps)]
+    except (msgspec.ValidationError, TypeError) as error:
+        odd = [str(error)]
+    return _("The grader failed: {reason}", reason=odd[0]) if odd else answer
+
+
+def _possible(step: StepResult, steps: Collection[str]) -> bool:
+    points = [step.score or 0.0, *(check.points for check in step.checks)]
+    return step.name in steps and all(0.0 <= each <= step.max_score for each in points)
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:

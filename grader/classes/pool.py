@@ -123,7 +123,9 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
 
 def _answer(future: Future[Report]) -> Answer:
     try:
-        return future.result()
+        if not isinstance(report := future.result(), Report):
+            raise TypeError(type(report).__name__)
+        return report
     except NobodyGraded:
         raise
     except (GraderError, OverBudget) as error:

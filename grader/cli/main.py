@@ -6,8 +6,10 @@ import errno
 import importlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from grader import __version__
@@ -52,7 +54,7 @@ def main(early: Any = None) -> int:
     words = _without_language(sys.argv[1:]) or ["--help"]
     if language.TYPED == "make" or any(map(is_named, words)):
         language.respell = as_typed
-    with language.use(spoken(words)):
+    with language.use(spoken(words)), _stopped_by_signals():
         try:
             code = _run(words, early)
             sys.stdout.flush()
@@ -67,6 +69,25 @@ def main(early: Any = None) -> int:
             print(sentence.format(reason=error.strerror), file=sys.stderr)
             return 2
         return code
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGTERM and a terminal that is closed stop a command as Ctrl-C does, with everything ended that was started. One
+    that is ignored, as by `nohup`, stays ignored."""
+
+    def stop(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _without_language(words: list[str]) -> list[str]:
@@ -190,12 +211,12 @@ def _run(words: list[str], early: Any) -> int:
         # A command may have been put into the sentence.
         print(_in_capitals(language.typed(str(refused)), words[0]), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         sentence = _("Stopped. Nothing was graded. Type: make grade")
         if words[0] not in GRADING:
             sentence = _("Stopped. Type: {command}").format(command=f"{CALLED} {words[0]}")
         print(language.typed(sentence), file=sys.stderr)
-        return 130
+        return 128 + int((stopped.args or (signal.SIGINT,))[0])
     except Exception as error:
         if _is_of_a_stream(error) or not _said(error):
             raise

@@ -148,4 +148,5 @@ def _adopted(svg: str, prefix: str) -> str:
     body = _COLOURS.sub(lambda match: _VARIABLES[match[0]], body)
     body = re.sub(r'\bid="', f'id="{prefix}', body)
     body = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", body)
-    return re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
+    before, _start, after = body.partition("<metadata>")
+    return before + after.partition("</metadata>")[2].lstrip()

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -69,11 +67,11 @@ class Watch(WatchSession):
         self.since = 0.0
         self.dropped = self.dropped_before = False
         self.waited = ""
+        self.typed = False  # keys come in lines, as in an editor's console
 
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated if a required layer is missing."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_ended_by_signals())
             background = BackgroundGrader(self.events.put, self.device, self.required)
             stack.callback(background.close)
             if self.opens:
@@ -82,6 +80,9 @@ class Watch(WatchSession):
                 if not self.redraws:
                     self.console.print(_("The page is open at {address}", address=self.board.address), soft_wrap=True)
             self.board.keys = stack.enter_context(keyboard.listening(lambda key: self.events.put(Key(key))))
+            self.typed = not self.board.keys and stack.enter_context(
+                keyboard.lines(lambda key: self.events.put(Key(key)))
+            )
             self.draw()
             while True:
                 self.start_next(background)
@@ -136,6 +137,8 @@ class Watch(WatchSession):
             self.draw()
         elif grading.step in self.asked:
             self.console.print(grading.says or str(grading))
+            if self.typed:
+                self.console.print(_("To stop it, type s and Enter."))
 
     def _forget_grading(self) -> None:
         self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False
@@ -279,22 +282,6 @@ class Watch(WatchSession):
             return Look()
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Turns termination signals into an exception, so that everything is cleaned up first."""
-
-    def end(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    previous = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def run(
     folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
     *, page: Callable[[Watch], Page] | None = None,
@@ -311,6 +298,9 @@ def run(
         raise submissions.NoSubmission(str(folder))
     console = screen.console()
     session = Watch(folder, start, device, console, required, names, page=page)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         session.run()
+    except KeyboardInterrupt as stopped:
+        if stopped.args:  # by a signal, which is said further up
+            raise
     console.print(_("To continue, type: make course") if page else _("To continue, type: make watch"))

@@ -34,10 +34,10 @@ DOCUMENTS = ["tour", "instructor", "writing-checks", "design", "security", "torc
 TEMPLATES = Path(__file__).parent / "templates"
 # mkdocs-material would fetch this from another machine, at every page.
 SHIM = "https://unpkg.com/iframe-worker/shim"
-LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
-IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
-LAB = re.compile(r"(?<!\[)`make lab NAME=(\w+)[^`]*`")
-OTHER_LANGUAGE = re.compile(r"(?m)^(# .*?) · \[[^\]]+\]\([^)]*\)$")
+LINK = re.compile(r"(?<!\!)\[([^\[\]]++)\]\((?!https?:|#|mailto:)([^()\s]++)\)")
+IMAGE = re.compile(r"!\[([^\[\]]*+)\]\((?!https?:)([^()\s]++)\)")
+LAB = re.compile(r"(?<!\[)`make lab NAME=(\w++)[^`]*+`")
+OTHER_LANGUAGE = re.compile(r"(?m)^(# [^·\n]*[^·\s]) · \[[^\[\]\n]++\]\([^()\n]*+\)$")
 
 
 class NotBuilt(RuntimeError):
@@ -63,6 +63,8 @@ class Pages:
         return name
 
     def _picture(self, words: str, file: Path, page: str) -> str:
+        if not file.resolve().is_relative_to(ROOT.resolve()):  # a lesson of others may name any file of this machine
+            raise NotBuilt(_("{page} shows {file}, which is no file of the course.").format(page=page, file=file.name))
         to = self.folder / "images" / file.name
         to.parent.mkdir(exist_ok=True)
         shutil.copy2(file, to)

@@ -24,7 +24,13 @@ NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and ot
 # Classes that hold what is true at the moment; nothing that can be found leads to them.
 CHANGING = ("BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback")
 DOORS = ("check", "lab", "points")
-# Functions that give access to any object of the process: no exercise needs them.
+# Classes of others by which is measured: in Python, so that a method of theirs could be replaced.
+MEASURED_BY = {
+    "torch._ops": ("OperatorBase", "OpOverload", "OpOverloadPacket", "_OpNamespace"),
+    "torch.overrides": ("BaseTorchFunctionMode", "TorchFunctionMode"),
+    "torch.utils._python_dispatch": ("BaseTorchDispatchMode", "TorchDispatchMode"),
+}
+# What gives away any object of the process: no exercise needs it.
 SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
 PATCHED_EXTENSIONS = ("torch._C",)  # loading one again would put back what is counted with
 OF_TESTS = ("_test", "_xx")  # extensions that Python tests itself with: they hand out any code, or another interpreter
@@ -35,6 +41,7 @@ FLAGS_AT, BUILTINS_AT = 168, 24  # of a type and of a function, on a 64-bit Pyth
 WITHIN = (f"{OURS}.calls.", f"{OURS}.sandbox.")
 
 _spaces: dict[int, Mapping[str, Any]] = {}  # by their id: whoever runs in one of these is sealed
+_fixed: dict[int, Mapping[str, Any]] = {}  # functions with these global names are readable, and can't be changed
 _suspicions: list[str] = []
 _sealed: list[bool] = []
 
@@ -76,11 +83,11 @@ def conceal() -> None:
     for module in (*modules.values(), *([main] if main else [])):
         seal_space(vars(module))
     own = _classes(modules.values())
+    _fixed.update({id(names): names for names in (vars(sys.modules[name]) for name in MEASURED_BY)})
     _seal_functions_and_frames()
     _hide_subclasses(own)
-    for kind in own:
-        if kind.__name__ not in CHANGING:
-            _make_immutable(kind)
+    for kind in [kind for kind in own if kind.__name__ not in CHANGING] + _measured_by():
+        _make_immutable(kind)
     for name in modules:
         del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -93,6 +100,12 @@ def _classes(modules: Any) -> list[type]:
         id(value): value for module in modules for value in vars(module).values()
         if isinstance(value, type) and value.__module__.partition(".")[0] == OURS
     }.values())  # fmt: skip
+
+
+def _measured_by() -> list[type]:
+    """The classes of other libraries by which a call is measured."""
+    named = [(sys.modules.get(module), name) for module, names in MEASURED_BY.items() for name in names]
+    return [getattr(module, name) for module, name in named if hasattr(module, name)]
 
 
 class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -130,10 +143,11 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
     def notice(event: str, given: tuple[Any, ...]) -> None:
         if event in searches:
             note(event)
-        elif event == "exec" and wait and any(file in given[0].co_filename for file in put_off):
+            raise RuntimeError(f"{event}: not in an exercise")
+        if event == "exec" and wait and any(file in given[0].co_filename for file in put_off):
             note(f"load {given[0].co_filename}")  # by another way than import, which would have them looked at first
             raise ImportError(given[0].co_filename)
-        elif event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
+        if event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
             note(f"load {given[0]}")
             raise ImportError(given[0])
 
@@ -183,7 +197,7 @@ def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]]
     Python has no means for that, so the type's dictionary is changed.
     """
     attributes = _names_of(kind)
-    space, identity, spaces = attributes[space_of].__get__, id, _spaces
+    space, identity, spaces, fixed = attributes[space_of].__get__, id, _spaces, _fixed
 
     def sealed(name: str, stand_in: Callable[[Any], Any] | None) -> property:
         original = attributes[name]
@@ -193,7 +207,7 @@ def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]]
             return stand_in(found) if stand_in and identity(space(thing)) in spaces else found
 
         def put(thing: Any, value: Any) -> None:
-            if identity(space(thing)) in spaces:
+            if identity(space(thing)) in spaces or (name == "__code__" and identity(space(thing)) in fixed):
                 raise AttributeError(name)
             original.__set__(thing, value)
 

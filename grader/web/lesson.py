@@ -59,7 +59,7 @@ def found(query: str) -> list[dict[str, Any]]:
 @cache
 def _read(name: str, spoken: str) -> str:
     try:
-        return " ".join(re.sub(r"[#*`>|]|!?\[|\]\([^)]*\)", "", lessons.reading(name, commands=False)).split())
+        return " ".join(re.sub(r"[#*`>|]|!?\[|\]\([^()]*+\)", "", lessons.reading(name, commands=False)).split())
     except lessons.NoLesson:
         return ""
 

@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import contextvars
 import json
+import os
 import re
 import secrets
 import socket
+import struct
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -44,6 +46,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 ALIVE_SECONDS = 10.0  # between two signs of life, by which a closed browser is noticed
 MOST_BYTES = 64 * 1024  # of a request
 MOST_STREAMS, MOST_CONNECTIONS = 32, 200
+CONNECTIONS, ESTABLISHED = Path("/proc/net/tcp"), "01"
 SILENT_SECONDS = 10.0  # for the first request of a connection
 PLACE = re.compile(r"/(?![/\\])[^\s\\\x00-\x20\x7f]*+")  # a browser leaves out tabs and line breaks
 POLICY = (
@@ -66,12 +69,29 @@ async def _malformed(request: Request, error: Exception) -> Response:
 MALFORMED = dict.fromkeys((json.JSONDecodeError, UnicodeDecodeError, RecursionError), _malformed)
 
 
+def is_of_this_user(peer: tuple[str, int]) -> bool:
+    """Whether the other end of a connection from this machine is this user's, or root's, as that of a tunnel may be.
+    Only Linux tells. A browser sends a cookie to every port of a host: another user's server may have read ours."""
+    try:
+        table = CONNECTIONS.read_text("ascii").splitlines()[1:]
+    except OSError:
+        return True
+    (number,) = struct.unpack("=I", socket.inet_aton(peer[0]))
+    place = f"{number:08X}:{peer[1]:04X}"
+    ends = (line.split()[1:8] for line in table)
+    # Of a connection that is closed already nothing tells the user.
+    return any(
+        (local, state) == (place, ESTABLISHED) and int(user) in (0, os.getuid())
+        for local, _remote, state, _queues, _timer, _retries, user in ends
+    )
+
+
 class Bounded(H11Protocol):
     """A connection that is ended when it asks for nothing, or is one too many: each takes a file descriptor."""
 
     def connection_made(self, transport: Any) -> None:
         """Takes a new connection, or ends it."""
-        if len(self.connections) >= MOST_CONNECTIONS:
+        if len(self.connections) >= MOST_CONNECTIONS or not is_of_this_user(transport.get_extra_info("peername")):
             transport.abort()
             return
         super().connection_made(transport)

@@ -472,3 +472,18 @@ def test_a_tape_of_another_version_is_refused(built: Path, tmp_path: Path, damag
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith("then type: make grade\n")
+
+
+def test_a_link_out_of_the_course_is_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of others may hold a link in place of its lesson."""
+    course = tmp_path / "course"
+    course.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (course / "lesson.en.md").symlink_to(tmp_path / "secret")
+    (course / "lesson.ko.md").write_text("k")
+    (course / "own.md").symlink_to(course / "lesson.ko.md")
+    monkeypatch.setattr(kit, "ROOT", course)
+    with pytest.raises(recorder.NotRecorded, match="lesson.en.md leads out of the course"):
+        kit._copy(course / "lesson.en.md", tmp_path / "out" / "lesson.en.md")
+    kit._copy(course / "own.md", tmp_path / "out" / "own.md")
+    assert [(file.name, file.read_text()) for file in (tmp_path / "out").iterdir()] == [("own.md", "k")]

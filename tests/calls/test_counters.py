@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from grader.base.errors import CheckFailed
+from grader.calls import builtins, counters
 from grader.calls.call import Call, Options, Outcome
 from grader.calls.codec import decode_call, decode_outcome, encode_call, encode_outcome
 from grader.calls.framing import PREFIX
@@ -141,3 +142,37 @@ def test_they_travel() -> None:
     body = data[PREFIX.size :]
     answer = decode_outcome(body[:header], body[header:])
     assert (answer.measured, answer.value) == ({"products": {"float32": 12}, "saved": 5}, HandleId(1))
+
+
+def test_an_op_that_was_given_other_work_runs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python object of an op can be changed: which op runs and counts is asked of torch's C++."""
+    op = torch.ops.aten.sign.default
+    x = torch.ones(2, 3)
+
+    def other(given: Tensor) -> Tensor:
+        return given @ given.mT
+
+    counters._OPS.clear()
+    monkeypatch.setattr(op, "_op", other)
+    monkeypatch.setattr(op, "_handle", torch.ops.aten.mm.default._handle)
+    with counters.LargestStorage() as largest, counters.MatrixProducts() as products:
+        assert torch.equal(torch.sign(x), x)
+        x @ x.mT
+    assert largest.measured == 6 and products.measured["float32"] == 2 * 2 * 3 * 2
+    counters._OPS.clear()
+
+
+def test_nothing_is_registered_at_our_keys() -> None:
+    """As `torch.library` would: there nobody looks any more."""
+    builtins._watched()
+    for key in ("TESTING_ONLY_GenericWrapper", "TESTING_ONLY_GenericMode", "Fake", b"Fake"):
+        with pytest.raises(RuntimeError, match="the grader looks there"):
+            torch._C._dispatch_library("IMPL", "aten", "", "here", 1).impl(
+                "sign", key, torch.library.fallthrough_kernel, False
+            )
+        with pytest.raises(RuntimeError, match="the grader looks there"):
+            torch._C._dispatch_library("IMPL", "_", key, "here", 1)
+    with torch.library._scoped_library("for_this_test", "DEF") as library:
+        library.define("halved(Tensor x) -> Tensor")
+        library.impl("halved", lambda x: x / 2, "CPU")
+        assert torch.ops.for_this_test.halved(torch.ones(1)).item() == 0.5

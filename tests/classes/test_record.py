@@ -7,7 +7,7 @@ import signal
 import threading
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ import msgspec
 import pytest
 
 from grader.base import files
+from grader.base.results import Report
 from grader.classes import class_list, class_run, hand_back, one_round, results
+from grader.classes import pool as pools
 from grader.course import steps as course
 from grader.feedback import table
 from grader.marks import assignments
 from grader.marks import marking as marks
 from grader.marks.assignments import BadTerm
-from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture
+from tests.cheap import NAMES, RIGHT, asked, cheap, cheaply, rows, run  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.usefixtures("cheaply")
 
@@ -293,6 +295,63 @@ def test_the_best_or_the_last_attempt(counts: str, points: float, tmp_path: Path
     again = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     before = [msgspec.structs.replace(one, changed="") for one in done.standings]  # what that run had changed
     assert again.kept == 1 and again.changes == [] and again.standings == before
+
+
+def test_all_attempts_of_a_student_have_the_time_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last attempt is graded first; when they have taken all the time, the older ones are no further gradings."""
+    graded: list[str] = []
+
+    def slow(task: pools.Task) -> Report:
+        graded.append(task.submission.name)
+        return with_first(cheap(task), seconds=100.0)
+
+    monkeypatch.setattr("tests.cheap.cheap", slow)
+    for day in range(10, 15):
+        hand_in(tmp_path / "in" / f"ada+scores+2026-09-{day} 21:00:00 UTC+ab", 1, 2)
+    hand_in(tmp_path / "in" / f"bob+scores+{ON_TIME}+ab", 1, 2)
+    marking = term(tmp_path, TERM.replace("steps =", 'attempts = "best"\nsteps ='))
+    done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
+    assert [one.score for one in done.standings] == [20, 20]
+    assert len(graded) == 1 + 2, "of five attempts: three steps have 180 s, which two use up"
+    kept = one_round.load(tmp_path / "out", "ada")
+    assert kept and [one.points for one in kept.tries] == [None, None, None, 20, 20]
+
+
+def with_first(report: Report, **changed: Any) -> Report:
+    """The report with another first step."""
+    first, *others = report.steps
+    return msgspec.structs.replace(report, steps=[msgspec.structs.replace(first, **changed), *others])
+
+
+def of_another_step(report: Report) -> Report:
+    return with_first(report, name="step05_dropout")
+
+
+def vast(report: Report) -> Report:
+    return with_first(report, score=1e300)
+
+
+def of_another_type(report: Report) -> Report:
+    return with_first(report, message=7)
+
+
+@pytest.mark.parametrize("forged", [of_another_step, vast, of_another_type, lambda _report: {"score": 1}])
+def test_a_worker_that_forges_reaches_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: Callable[[Any], Any]
+) -> None:
+    """As one of a cluster can: that student has an error, and the others have their marks."""
+
+    def answered(task: pools.Task) -> Any:
+        honest = cheap(task)
+        return forged(honest) if task.submission.name == "eve" else honest
+
+    monkeypatch.setattr("tests.cheap.cheap", answered)
+    for name in ("ada", "eve", "zoe"):
+        hand_in(tmp_path / "in" / name, 1, 2)
+    done = run(asked(tmp_path / "in", tmp_path / "out"))
+    assert [(one.student, one.score) for one in done.standings] == [("ada", 20), ("eve", None), ("zoe", 20)]
+    kept = one_round.load(tmp_path / "out", "eve")
+    assert kept and kept.error.startswith("The grader failed")
 
 
 def test_any_two_of_a_list(tmp_path: Path) -> None:

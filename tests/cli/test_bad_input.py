@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     assert "is not a regular file" in refused(f"reset 4 --submission {tmp_path}")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -153,19 +155,29 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
         (["train", "--seconds", "9"], "Stopped. Type: python -m grader train"),
     ],
 )
-def test_ctrl_c(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str
-) -> None:
-    """What was stopped is named: training grades nothing."""
-
-    def stopped(_words: list[str], _early: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(main, "run", stopped)
+def test_a_signal_stops(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], says: str,
+    number: signal.Signals,
+) -> None:  # fmt: skip
+    """What was stopped is named: training grades nothing. Afterwards a signal does what it did before."""
+    monkeypatch.setattr(main, "run", lambda _words, _early: signal.raise_signal(number))
     monkeypatch.setattr(sys, "argv", ["grader", *words])
     monkeypatch.setenv("KIT_LANG", "en")
-    assert main.main() == 130
+    before = signal.getsignal(number)
+    assert main.main() == 128 + number
     assert capsys.readouterr().err.strip() == says
+    assert signal.getsignal(number) is before
+
+
+def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `nohup`: the terminal is closed, and the class is graded to its end."""
+    monkeypatch.setattr(main, "run", lambda _words, _early: signal.raise_signal(signal.SIGHUP) or 0)
+    monkeypatch.setattr(sys, "argv", ["grader", "class", "submissions"])
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert main.main() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.classes import hand_back, results
 from grader.classes.one_round import Plan
 from grader.course import steps as course
-from grader.feedback import adapters, items, mistakes, pages, similarity
+from grader.feedback import adapters, drafts, items, mistakes, pages, similarity
 from grader.oracle.live import Solution
 from tools import bench_similar
 
@@ -103,6 +103,34 @@ def test_markup_in_names_and_code_is_shown() -> None:
     entries = [graded("<b>x</b>", check("test_hard", "fail", message="<i>y</i>", about="masked_softmax"))]
     page = pages.staff(mistakes.mistakes(entries, {"<b>x</b>": {STEP: "<script>z</script>"}}), 1)
     assert "<b>x</b>" not in page and "<i>y" not in page and "<script>z" not in page and "&lt;b&gt;x" in page
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = '" + "A" * 10_000_000 + "'\ndef masked_softmax(scores, mask):\n    return '</script><script>alert(1)'\n",
+        'def masked_softmax(scores, mask):\n    return f"""{scores}\n```\n## evil\n- `x`\n```python\nimport os\n"""\n',
+    ],
+    ids=["10 MB in a line", "a catalogue of its own"],
+)
+def test_hostile_code_is_shown_and_nothing_else(source: str) -> None:
+    """On the page to project, the staff's, the items' and in a draft: no markup, no escape of a terminal, no entry."""
+    students = ["<img src=x onerror=alert(1)>", "\x1b]0;t\x07", "a\u202eb"]
+    said = "\x1b[31m<script>x</script>" + "y" * 1_000_000
+    wrong = {"message": said, "parting": PARTING, "about": "masked_softmax"}
+    entries = [graded(name, check("test_easy"), check("test_hard", "fail", **wrong)) for name in students]
+    found = mistakes.mistakes(entries, {name: {STEP: source} for name in students})
+    analysis, clusters = items.items(entries), items.clusters(entries)
+    written = [
+        pages.slides(found, 3), pages.staff(found, 3), items.items_csv(analysis),
+        pages.items(analysis, clusters, 3, results="dist/class"),
+    ]  # fmt: skip
+    assert not [
+        bad for bad in ("<img src", "<script>x", "<script>alert", "\x1b", "\u202e") for text in written if bad in text
+    ]
+    assert sum(map(len, written)) < 20_000_000
+    lines = drafts.draft(source, clusters[0]).splitlines()
+    assert [line for line in lines if line.startswith(("#", "```"))] == ["```python", "```"]
 
 
 # --- items -----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
         str(written),
     ]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True
     )
     try:
         assert eventually(lambda: len(descendants(process.pid)) >= 3), "zygote, judge and worker"
@@ -84,10 +84,12 @@ def test_stopped_half_way(number: signal.Signals, tmp_path: Path) -> None:
             os.killpg(process.pid, number)  # as a terminal does: to all that have not left its group
         else:
             process.send_signal(number)
-        process.wait(20)
+        _out, said = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()
+    if number != signal.SIGKILL:
+        assert (process.returncode, said) == (128 + number, "Stopped. Nothing was graded. Type: make grade\n")
     assert eventually(lambda: not alive(below))
     assert eventually(lambda: not folders_of(zygote))
     assert list(tmp_path.iterdir()) == [tmp_path / f"{STEP}.py"]

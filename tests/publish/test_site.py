@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from grader.base.paths import ROOT
 from grader.course import steps
 from grader.publish import colab, site
 from tools.fresh import solution_lines
@@ -72,3 +73,14 @@ def test_no_line_of_a_solution_is_published(built: Path, tmp_path: Path) -> None
         cells = nbformat.read(notebook, as_version=4).cells
         lines = {line.partition("#")[0].strip() for cell in cells for line in cell.source.splitlines()}
         assert not secret & lines, notebook
+
+
+def test_a_picture_of_another_folder_is_not_published(tmp_path: Path) -> None:
+    """A lesson of others may name any file of the machine on which the site is built."""
+    (tmp_path / "secret.png").write_bytes(b"s")
+    pages = site.Pages("en", tmp_path / "site", {})
+    with pytest.raises(site.NotBuilt, match="shows secret.png, which is no file of the course"):
+        pages._picture("a map", tmp_path / "secret.png", "step.md")
+    with pytest.raises(site.NotBuilt, match="shows passwd"):
+        pages._picture("a map", ROOT / "docs" / ".." / ".." / ".." / ".." / ".." / "etc" / "passwd", "step.md")
+    assert pages._picture("a map", ROOT / "docs" / "images" / "floors.svg", "step.md") == "![a map](images/floors.svg)"

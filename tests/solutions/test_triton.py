@@ -24,8 +24,7 @@ from grader.base.results import CheckResult, Graded, Report, StepResult, as_json
 from grader.calls import builtins
 from grader.calls.builtins import BuiltIns, banned
 from grader.calls.call import Call, Options
-from grader.calls.counters import KernelLaunches
-from grader.calls.modes import UnwrittenIsNan
+from grader.calls.modes import KernelLaunches, UnwrittenIsNan
 from grader.calls.responder import Responder
 from grader.classes import gradebook
 from grader.course import tracks

@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -20,6 +26,7 @@ from starlette.routing import Route
 
 from grader.base import files
 from grader.web import server as pages
+from tests import browser, hostile
 
 
 async def echo(request: Request) -> Response:
@@ -93,3 +100,62 @@ def test_two_threads_write_two_files(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(write, range(4)))
     assert all((tmp_path / str(number)).read_text() == f"{number}" * 10_000 for number in range(4))
+
+
+COLLECTED = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
+connection.request("GET", "/assets/icon.svg", headers={"Cookie": sys.argv[2]})
+print(connection.getresponse().status)
+"""
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Another local server, which notes the cookies that it is sent."""
+
+    cookies: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.cookies.append(self.headers.get("Cookie", ""))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_given: object) -> None:
+        """Says nothing."""
+
+
+@browser.needed
+def test_a_cookie_that_another_server_was_sent_lets_no_other_user_in(server: pages.PageServer, tmp_path: Path) -> None:
+    """Cookies know no port: a browser that is led to another local server hands it ours."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    try:
+        hostile.require_ordinary_user()
+    except hostile.NoOtherUser as error:
+        pytest.skip(str(error))
+    other = ThreadingHTTPServer((pages.LOOPBACK, 0), Collector)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        with browser.Tab(server.address("/assets/icon.svg"), tmp_path) as tab:
+            tab.until("location.pathname.endsWith('icon.svg')")
+            tab.open(f"http://{pages.LOOPBACK}:{other.server_port}/")
+            tab.until(f"location.port == {other.server_port}")
+    finally:
+        other.shutdown()
+        other.server_close()
+    stolen = next(cookie for cookie in Collector.cookies if server.token in cookie)
+    command = [sys.executable, "-c", COLLECTED, str(server.port), stolen]
+    for asking, status in ((command, "200"), (hostile.as_an_ordinary_user(command), "")):
+        done = subprocess.run(asking, capture_output=True, text=True, timeout=300)
+        assert done.stdout.strip() == status, done.stderr
+
+
+def test_the_table_of_connections_says_whose_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = "   0: 0100007F:C35A 0100007F:2221 {state} 00000000:00000000 00:00000000 00000000 {user:5}        0 1 1 0\n"
+    monkeypatch.setattr(pages, "CONNECTIONS", tmp_path / "tcp")
+    peer = ("127.0.0.1", 0xC35A)
+    assert pages.is_of_this_user(peer), "no system but Linux has the table"
+    for state, user, is_ours in (("01", os.getuid(), True), ("01", 4711, False), ("06", os.getuid(), False)):
+        (tmp_path / "tcp").write_text("  sl  local_address rem_address   st\n" + row.format(state=state, user=user))
+        assert pages.is_of_this_user(peer) is is_ours
+        assert not pages.is_of_this_user(("127.0.0.1", 4))

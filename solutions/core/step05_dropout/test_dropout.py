@@ -52,6 +52,7 @@ def test_kept_or_dropped_by_hand(student: Implementation, reference: Implementat
     fours = 4.0 * torch.arange(1.0, 17.0).reshape(2, 8)
     fives = 5.0 * torch.arange(1.0, 17.0).reshape(2, 8)
     _agrees_where_kept(student.dropout(fours, 0.2), fives)
+    _agrees_where_kept(student.dropout(fours.repeat(8, 1), 0.2), fives.repeat(8, 1))
 
 
 @points(1)
@@ -312,7 +313,8 @@ def _dropped(got: Answer, x: Tensor) -> Tensor:
     return value == 0
 
 
-# Each element is 0 or agrees with `kept`. A right answer is refused when it drops all n: p ** n is below 10 ** -11.
+# Each element is 0 or agrees with `kept`. A right answer is refused when it drops all n: p ** n is below 10 ** -11. Of
+# 128 elements it drops none with a probability of (1 - p) ** 128, below 10 ** -12: p is 0.2 or more.
 def _agrees_where_kept(got: Answer, kept: Tensor) -> None:
     value = got.tensor()
     expected = kept.masked_fill(value == 0, 0.0) if value.shape == kept.shape else kept
@@ -320,6 +322,8 @@ def _agrees_where_kept(got: Answer, kept: Tensor) -> None:
     terms = GUARDED_TWICE if kept.dtype == torch.float64 else 1
     agree(got, expected, terms=terms, note=note if value.shape == kept.shape and value.dtype == kept.dtype else None)
     holds((value != 0).any(), _("Every element of the result is 0, and with this p some have to be kept."))
+    if value.numel() >= 128:
+        holds((value == 0).any(), _("No element of the result is 0, and with this p some have to be dropped."))
 
 
 # The grader sends one fixed pattern back through every result; through the identity it arrives as it was sent.
