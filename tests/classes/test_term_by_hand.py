@@ -100,7 +100,7 @@ HANDED_IN: dict[str, tuple[object, object, object]] = {
 BY_HAND = {
     # student   week1   week2  week3   percent
     "Ada":     ("20",   "20",  "10",   "100.00"),
-    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days begun, 1 free; (0.9 + 0.75 + 2 × 1) / 4
+    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days started, 1 free; (0.9 + 0.75 + 2 × 1) / 4
     "Chen":    ("",     "20",  "0",    "33.33"),   # joined on the 20th: (1 + 2 × 0) / 3
     "Dora":    ("10",   "",    "10",   "83.33"),   # excused: (0.5 + 2 × 1) / 3
     "Emre":    ("0",    "20",  "10",   "75.00"),   # absent: (0 + 1 + 2 × 1) / 4; the extension reaches
