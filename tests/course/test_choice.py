@@ -65,7 +65,7 @@ def test_a_track_is_all_of_its_steps(solutions: Path) -> None:
     [
         (["99"], [], "There is no step 99. The steps are step01_scores to step17_rotary.", "--step step01_scores"),
         (["1-99"], [], "There is no step 99. ", "--step step01_scores"),
-        (["3-1"], [], "3-1 ends before it begins.", "--step 1-3"),
+        (["3-1"], [], "3-1 ends before it starts.", "--step 1-3"),
         (["step"], [], "step fits several steps: step01_scores, step02_softmax, ", "--step step01_scores"),
         ([""], [], "There is no step ''. ", "--step step01_scores"),
         (["1,"], [], "There is no step ''. ", "--step step01_scores"),
