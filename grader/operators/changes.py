@@ -57,13 +57,13 @@ def changes(name: str, text: str, shown: str) -> list[ChangedText]:
     """Every change that an operator makes to the definition `name`, in the order of the families; `shown` is how a
     sentence names it."""
     found: dict[str, ChangedText] = {}
+    order = list(families())  # nothing in a course without their texts
     for definition in functions(text):
         place = shown if definition.method in ("", "forward", "__init__") else f"{shown}.{definition.method}"
         for family, node, new, words in _found(definition):
             changed = definition.with_new(node, new)
-            if changed != text and changed not in found:
+            if changed != text and changed not in found and family in order:
                 found[changed] = ChangedText(family, name, changed, {"function": place, **words})
-    order = list(families())
     return sorted(found.values(), key=lambda change: order.index(change.family))
 
 
