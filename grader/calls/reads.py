@@ -30,6 +30,11 @@ NOT_ENTERED = (
 )  # fmt: skip
 NOT_AUTHORS = ("torch", "numpy", "grader")
 Key = tuple[Any, ...]
+# Ops with results of a size that depends on values.
+SIZED_BY_VALUES = (
+    torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default, torch.ops.aten._unique2.default,
+    torch.ops.aten.unique_dim.default, torch.ops.aten.unique_consecutive.default, torch.ops.aten.bincount.default,
+)  # fmt: skip
 
 
 @dataclass
@@ -277,29 +282,40 @@ def _note_reads() -> list[Any]:
     """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
     library = private_torch.Kernels("aten")
-    for op, kind, kept in (
-        (private_torch.LOCAL_SCALAR, "item", lambda value: value),
-        (torch.ops.aten.nonzero.default, "nonzero", lambda value: tuple(value.shape)),
-    ):
-        library.impl(op.name(), _noting(op, kind, kept), counters.PLACE, with_keyset=True)
+    for op, kept in ((private_torch.LOCAL_SCALAR, _itself), *((op, _sizes) for op in SIZED_BY_VALUES)):
+        library.impl(op.name(), _noting(op, kept), counters.PLACE, with_keyset=True)
     return [library]
 
 
-def _noting(op: Any, kind: str, kept: Callable[[Any], Any]) -> Callable[..., Any]:
-    def noting(keys: Any, tensor: Tensor) -> Any:
-        value = counters.run(op, keys, (tensor,), {})
+def _noting(op: Any, kept: Callable[[Any], Any]) -> Callable[..., Any]:
+    def noting(keys: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        value = counters.run(op, keys, (tensor, *args), kwargs)
         if Reads.record is not None and not tensor.is_meta:
-            Reads.note(kind, tensor, kept(value))
+            Reads.note(op.name(), tensor, kept(value))
         return value
 
     return noting
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _sizes(value: Any) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    return [(tuple(tensor.shape), tensor.dtype) for tensor in leaves(value) if isinstance(tensor, Tensor)]
+
+
 def item_on_meta(tensor: Tensor) -> Any:
     """The kernel of `item` on `meta`."""
-    return Reads.value("item", tensor)
+    return Reads.value(private_torch.LOCAL_SCALAR.name(), tensor)
 
 
-def nonzero_on_meta(tensor: Tensor) -> Tensor:
-    """The kernel of `nonzero` on `meta`: as many rows as there are on the CPU."""
-    return torch.empty(Reads.value("nonzero", tensor), dtype=torch.int64, device="meta")
+def sized_on_meta(op: Any) -> Callable[..., Any]:
+    """The kernel on `meta` of an op with results as large as values say: as large as on the CPU."""
+    name = op.name()
+
+    def kernel(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        made = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in Reads.value(name, tensor)]
+        return tuple(made) if len(made) > 1 else made[0]
+
+    return kernel

@@ -246,7 +246,7 @@ class SubmittedNotebooks(NotebookExporter):
             except Exception as error:  # whatever nbgrader stumbles over in a notebook that anyone may have made
                 reason = (str(error) or type(error).__name__).splitlines()[0]
                 if isinstance(error, SchemaTooOldError | SchemaTooNewError):
-                    reason = "its cells are marked as another version of nbgrader marks them"
+                    reason = "its cells are not marked as they were released"
                 self.log.warning("%s is rebuilt from what was released: %s", filename, reason)
                 rebuilt = _rebuilt(Path(filename), resources["nbgrader"])
                 return self.from_notebook_node(rebuilt, resources, **options)  # type: ignore  # it carries no types

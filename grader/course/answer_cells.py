@@ -231,7 +231,10 @@ def without_commands(source: str) -> str:
                 return source
             # In a block, nothing at all would leave it empty.
             indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
-            lines[place] = f"{indent}pass" if indent else ""
+            goes_on, lines[place] = lines[place].endswith("\\"), f"{indent}pass" if indent else ""
+            while goes_on and place + 1 < len(lines):
+                place += 1
+                goes_on, lines[place] = lines[place].endswith("\\"), ""
         except UNPARSABLE:
             return source
     return "\n".join(lines)

@@ -329,7 +329,7 @@ def lateness(mark: AssignmentMark | None) -> str:
         return ""
     if not mark.late:
         length = moments.said(handed_in - until)
-        return _("{length} late, days begun: {days}, all of them free", length=length, days=mark.late_days)
+        return _("{length} late, days started: {days}, all of them free", length=length, days=mark.late_days)
     free = _(", {count} of them free", count=mark.free_days) if mark.free_days else ""
     sentence = _("{earned} − {percent} %: {length} late, days started: {days}{free}")
     return sentence.format(

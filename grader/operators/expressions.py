@@ -73,11 +73,7 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "sign_turned", node, f"(({right}) - ({left}))", {}
             yield "sign_turned", node, f"({left} + ({right}))", {}
         case ast.Mult():
-            yield "factor_left_out", node, f"({left})", {}
-            yield "factor_left_out", node, f"({right})", {}
-            yield "divided_not_multiplied", node, f"({left} / ({right}))", {}
-            yield "factor_doubled", node, f"({left} * ({right}) * ({right}))", {}
-            yield "factor_doubled", node, f"({left} * ({left}) * ({right}))", {}
+            yield from _factors(node, left, right)
         case ast.Div():
             yield "division_left_out", node, f"({left})", {}
             yield "multiplied_not_divided", node, f"({left} * ({right}))", {}
@@ -92,6 +88,17 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "rounded_up", node, f"(-(-({left}) // ({right})))", {}
         case ast.MatMult():
             yield from _products(of, node)
+
+
+def _factors(node: ast.BinOp, left: str, right: str) -> Iterator[Found]:
+    """Mistakes in a product: a whole number in front that is off by one, a factor left out, doubled or divided by."""
+    for by, family in ((-1, "counted_too_few"), (1, "counted_too_often")) if left.isdigit() else ():
+        yield family, node, f"({int(left) + by} * {right})", {"number": str(int(left) + by)}
+    yield "factor_left_out", node, f"({left})", {}
+    yield "factor_left_out", node, f"({right})", {}
+    yield "divided_not_multiplied", node, f"({left} / ({right}))", {}
+    yield "factor_doubled", node, f"({left} * ({right}) * ({right}))", {}
+    yield "factor_doubled", node, f"({left} * ({left}) * ({right}))", {}
 
 
 def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:

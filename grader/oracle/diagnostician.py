@@ -234,10 +234,6 @@ class Diagnostician:
         for wrong in self._matching(candidates, question, names):
             # A check that another name fails says nothing about what this one would have answered.
             silent = {other.name for other in failing if other.about not in wrong.replaced}
-            refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
-            own = wrong.refused_by & refusing
-            if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
-                continue
             alike = {other.name for other in failing if self.witness.alike(wrong, other)}
             # A random answer that was drawn otherwise says nothing either.
             random = {
@@ -248,7 +244,14 @@ class Diagnostician:
             related = names - silent - random
             if any(other.name in related - alike and self.witness.contradicts(wrong, other) for other in failing):
                 continue
-            if len(related & alike) >= SHARE * len(related) and not own & (related - alike):
+            if len(related & alike) < SHARE * len(related):
+                continue
+            # Last, since it runs whole checks.
+            refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
+            own = wrong.refused_by & refusing
+            if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
+                continue
+            if not own & (related - alike):
                 explained.append((wrong, len(alike), len(refusing - names)))
         # Of those that explain as much, the ones that the least speaks against: of the checks that the student passes.
         most = max(((alike, -passed) for _wrong, alike, passed in explained), default=None)

@@ -15,7 +15,7 @@ from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
 from grader.oracle.wrong_ways import Made, WrongWays
 
-OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps
+OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
 ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
 
 
@@ -46,14 +46,15 @@ class Generated:
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
     def recorded(self) -> list[Misconception]:
-        """The mistakes that a tape has room for: a few of each family for each public name."""
+        """The mistakes that a tape has room for: those of many steps, and a few of each family for each public name."""
         kept: list[Misconception] = []
         for name in self._ways.definitions:
-            families: Counter[str] = Counter()
+            made: Counter[str] = Counter()
             for wrong in self.of(name):
-                if families[wrong.called] < OF_A_FAMILY and families.total() < OF_A_NAME:
+                by_operator = sum(made[family] for family in families())
+                if made[wrong.called] < OF_A_FAMILY and (wrong.called not in families() or by_operator < OF_A_NAME):
                     kept.append(wrong)
-                    families[wrong.called] += 1
+                    made[wrong.called] += 1
         return kept
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:

@@ -29,7 +29,8 @@ OURS_ON_META = (
     # What torch has for them runs half a millisecond of Python, and takes a third of a second to import.
     "relu", "native_layer_norm", "index_select", "max", "where.self", "where.self_out", "var.correction",
     "var_mean.correction", "abs.out", "logical_not.out", "dot", "vdot", "flip",
-    "_local_scalar_dense", "nonzero",  # what torch has for them refuses
+    # What torch has for them refuses.
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
 )  # fmt: skip
 
 
@@ -273,7 +274,8 @@ def _our_kernels(library: Any, private: Any, reads: Any) -> None:
     ):  # fmt: skip
         library.impl(op, otherwise(op, kernel))
     library.impl(private.LOCAL_SCALAR, reads.item_on_meta)
-    library.impl(aten.nonzero.default, reads.nonzero_on_meta)
+    for sized in reads.SIZED_BY_VALUES:
+        library.impl(sized, reads.sized_on_meta(sized))
     library.impl(aten.relu.default, _relu_on_meta)
     kernel = functools.partial(_layer_norm_on_meta, private.layer_norm_by_reference)
     library.impl(aten.native_layer_norm.default, kernel)

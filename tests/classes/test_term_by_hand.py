@@ -100,7 +100,7 @@ HANDED_IN: dict[str, tuple[object, object, object]] = {
 BY_HAND = {
     # student   week1   week2  week3   percent
     "Ada":     ("20",   "20",  "10",   "100.00"),
-    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days begun, 1 free; (0.9 + 0.75 + 2 × 1) / 4
+    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days started, 1 free; (0.9 + 0.75 + 2 × 1) / 4
     "Chen":    ("",     "20",  "0",    "33.33"),   # joined on the 20th: (1 + 2 × 0) / 3
     "Dora":    ("10",   "",    "10",   "83.33"),   # excused: (0.5 + 2 × 1) / 3
     "Emre":    ("0",    "20",  "10",   "75.00"),   # absent: (0 + 1 + 2 × 1) / 4; the extension reaches
@@ -332,10 +332,10 @@ def test_a_repository_is_its_students_and_a_group_has_one_time(tmp_path: Path) -
     (made,) = week1(tmp_path, tmp_path / "in")
     late = {one.student: one.lateness for one in made.done.standings if one.lateness}
     assert late == {
-        "Ada": "20 − 10 %: 1 d 12 h late, days begun: 2, 1 of them free",
-        "Bo": "20 − 10 %: 1 d 12 h late, days begun: 2, 1 of them free",
-        "Dora": "12 h 1 min late, days begun: 1, all of them free",
-        "Emre": "12 h 1 min late, days begun: 1, all of them free",
+        "Ada": "20 − 10 %: 1 d 12 h late, days started: 2, 1 of them free",
+        "Bo": "20 − 10 %: 1 d 12 h late, days started: 2, 1 of them free",
+        "Dora": "12 h 1 min late, days started: 1, all of them free",
+        "Emre": "12 h 1 min late, days started: 1, all of them free",
     }
     assert made.scores["Bo"] == made.scores["Ada"] == 18 and made.scores["Dora"] == made.scores["Emre"] == 20
     assert made.scores["week1-fh"] == 20 and made.scores["Finn"] is None  # nobody is meant by that address

@@ -65,7 +65,7 @@ def test_a_track_is_all_of_its_steps(solutions: Path) -> None:
     [
         (["99"], [], "There is no step 99. The steps are step01_scores to step17_rotary.", "--step step01_scores"),
         (["1-99"], [], "There is no step 99. ", "--step step01_scores"),
-        (["3-1"], [], "3-1 ends before it begins.", "--step 1-3"),
+        (["3-1"], [], "3-1 ends before it starts.", "--step 1-3"),
         (["step"], [], "step fits several steps: step01_scores, step02_softmax, ", "--step step01_scores"),
         ([""], [], "There is no step ''. ", "--step step01_scores"),
         (["1,"], [], "There is no step ''. ", "--step step01_scores"),
@@ -159,6 +159,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(paths.SOLUTIONS / "core" / name, home / "solutions" / "core" / name)
     for spoken in language.LANGUAGES:
         shutil.copy(paths.SOLUTIONS / "core" / f"track.{spoken}.md", home / "solutions" / "core")
+    for shared in paths.SOLUTIONS.glob("*.md"):  # the mistakes of many steps
+        shutil.copy(shared, home / "solutions")
     other = home / "solutions" / "positions" / "step16_softmax_again"
     shutil.copytree(paths.SOLUTIONS / "core" / "step02_softmax", other)
     (other / "test_softmax.py").rename(other / "test_softmax_again.py")

@@ -376,6 +376,7 @@ def test_a_cell_that_takes_long_to_parse_is_left_to_its_own_process() -> None:
         ("!ls\nx = 1\n%matplotlib inline\ny = 2", "\nx = 1\n\ny = 2"),
         ("files = !ls\nx = 1", "\nx = 1"),
         ("softmax?\nx = 1", "\nx = 1"),
+        ("!pip install \\\n    torch \\\n    numpy\nx = 1", "\n\n\nx = 1"),
         ("def f():\n    !ls\n", "def f():\n    pass\n"),
         ("a = 5 % 3\nb = a \\\n  % 2\n", "a = 5 % 3\nb = a \\\n  % 2\n"),
         ("!ls\ndef f(:\n", "!ls\ndef f(:\n"),
