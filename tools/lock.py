@@ -53,7 +53,8 @@ def main(python: str) -> None:
         (PINS / file).write_text(HEADER + before + "\n".join(new) + "\n")
         pinned += new
         before = f"-r {file}\n"
-    closed = {pin for pin in pinned if _name(pin) in _closure(python, extras["class"])} - set(_pins("base.lock"))
+    needed = _closure(python, extras["class"])  # once: pip takes seconds for it
+    closed = {pin for pin in pinned if _name(pin) in needed} - set(_pins("base.lock"))
     (PINS / "class.lock").write_text(HEADER + "-r base.lock\n" + "\n".join(sorted(closed, key=str.lower)) + "\n")
     # Large, for Linux only, and needed by one step: no other set begins with it.
     subprocess.run([python, "-m", "pip", "install", "--quiet", TRITON], check=True)

@@ -125,12 +125,12 @@ class Grader:
         Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing,
         and Cancelled.
         """
+        require_fitting_tapes(wanted)
         self._on_check = on_check
         with self._state:
             self._cancelled.clear()
             self._is_grading = True
         everything = choice.step_names()
-        require_fitting_tapes(wanted)
         sources, earlier = follow_through.with_earlier(submission, wanted)
         request = msgspec.structs.replace(
             self._request(submission, device, seed), sources=sources, repeats=seed is not None,

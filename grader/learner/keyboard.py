@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import signal
+import stat
 import sys
 import threading
 import time
@@ -41,6 +42,27 @@ def listening(hear: Callable[[str], None]) -> Iterator[bool]:
     else:
         with _unix(sys.stdin.fileno(), hear):
             yield True
+
+
+@contextlib.contextmanager
+def lines(hear: Callable[[str], None]) -> Iterator[bool]:
+    """Calls `hear` with each letter of the lines that are typed into a pipe, as an editor's console is; yields whether
+    it is one. The end of the pipe means nothing."""
+    terminal = sys.stdin.fileno() if sys.stdin else None
+    if terminal is None or sys.platform == "win32" or not stat.S_ISFIFO(os.fstat(terminal).st_mode):
+        yield False
+        return
+    over_read, over_write = os.pipe()
+    reading = threading.Thread(
+        target=_read, args=(terminal, over_read, lambda key: hear(key) if key else None), daemon=True
+    )
+    reading.start()
+    try:
+        yield True
+    finally:
+        os.close(over_write)
+        reading.join(1.0)
+        os.close(over_read)
 
 
 def meaning(key: str) -> str:

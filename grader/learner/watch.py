@@ -67,6 +67,7 @@ class Watch(WatchSession):
         self.since = 0.0
         self.dropped = self.dropped_before = False
         self.waited = ""
+        self.typed = False  # keys come in lines, as in an editor's console
 
     def run(self) -> None:
         """Runs until the learner ends it. Raises NotIsolated if a required layer is missing."""
@@ -79,6 +80,9 @@ class Watch(WatchSession):
                 if not self.redraws:
                     self.console.print(_("The page is open at {address}", address=self.board.address), soft_wrap=True)
             self.board.keys = stack.enter_context(keyboard.listening(lambda key: self.events.put(Key(key))))
+            self.typed = not self.board.keys and stack.enter_context(
+                keyboard.lines(lambda key: self.events.put(Key(key)))
+            )
             self.draw()
             while True:
                 self.start_next(background)
@@ -133,6 +137,8 @@ class Watch(WatchSession):
             self.draw()
         elif grading.step in self.asked:
             self.console.print(grading.says or str(grading))
+            if self.typed:
+                self.console.print(_("To stop it, type s and Enter."))
 
     def _forget_grading(self) -> None:
         self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False

@@ -135,6 +135,8 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
     if board.calm:
         return Text(board.calm, "yellow")
     result = board.results.get(name or "")
+    if name and board.stopped == name:
+        return Text(_("Stopped. Save {file} or press r to grade it again.", file=board.file(name)), "yellow")
     if name is None or result is None:
         state = _("Looking at every step …") if board.results else _("Loading torch, once …")
         return Group(*([Text(name, "bold")] if name else []), Text(state, "dim"))
@@ -143,8 +145,6 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
         if said := board.grading.says:
             waiting += [Text(said, "red")]
         return Group(*waiting, Text(), Text(headline(result, board.at).plain, "dim"))
-    if board.stopped == name:
-        return Text(_("Stopped. Save {file} or press r to grade it again.", file=board.file(name)), "yellow")
     parts: list[RenderableType] = [headline(result, board.at)]
     if lines := board.notes(name):
         parts += [Text(), Text("\n".join(map(reports.plain, lines)), "yellow")]

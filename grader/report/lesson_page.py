@@ -83,7 +83,8 @@ def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[lis
     `with_sums`: cells can be pressed."""
     stills = picture.frames[number] if isinstance(picture, Slider) else _stills(picture)
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
-    explained = sums.explain([matrix for panels in matrices for _title, matrix in panels]) if with_sums else []
+    behind = [matrix for still in stills if isinstance(still, Matrices) for matrix in still.behind]
+    explained = sums.explain([matrix for panels in matrices for _title, matrix in panels], behind) if with_sums else []
     made, first = [], 0
     for index, still in enumerate(stills):
         among = [frame[index] for frame in picture.frames if index < len(frame)] if isinstance(picture, Slider) else []

@@ -7,8 +7,8 @@ through `terminal.plain` and is escaped, since a learner's code may have produce
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Parting, Report, StepResult
-from grader.report import pictures, sums, svg
+from grader.report import pictures, reasons, sums, svg
 from grader.report import terminal as reports
 from grader.report.heat_map import NUMBERED, Matrix, drawing, written
 
@@ -102,6 +102,12 @@ class CheckView:
     result: CheckResult
     blocks: list[Block]
     heat_map: HeatMap | None
+    alike: list[CheckResult] = field(default_factory=list)  # fail for the same reason, which is told once
+
+    @property
+    def for_the_same_reason(self) -> str:
+        """How many do."""
+        return reasons.more(len(self.alike), alike=True)
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ def of_pieces() -> dict[str, Any]:
     return {
         "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
         "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
-        "badge_of": reports.badge_of,
+        "badge_of": reports.badge_of, "linked": linked,
     }  # fmt: skip
 
 
@@ -229,6 +235,19 @@ def blocks(message: str) -> list[Block]:
         else:
             made[-1].lines.append(line)
     return made
+
+
+def linked(text: str, has_code: bool = True, *, opens: Callable[[str, str], str] = lambda _file, _line: "") -> Markup:
+    """A text as HTML, with names in `backquotes` if it `has_code`; the line of code that it names is a link if `opens`
+    knows an address for a file and a line."""
+    shown = coded if has_code else lambda part: escape(reports.plain(part))
+    found = reasons.named_line(text)
+    address = opens(found["file"], found["line"]) if found else ""
+    start, end = found.span("line") if found else (0, 0)
+    if not address or has_code and text.count("`", 0, start) % 2:
+        return shown(text)
+    link = Markup('<a href="{}">{}</a>').format(address, text[start:end])
+    return shown(text[:start]) + link + shown(text[end:])
 
 
 def coded(text: str) -> Markup:
@@ -329,7 +348,7 @@ def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str,
             passed=sum(check.status == "pass" for check in step.checks),
             total=len(step.checks),
             blocks=blocks(step.message),
-            failing=[] if step.without_score else list(_failing(step, every_picture)),
+            failing=[] if step.without_score else _failing(step, every_picture),
             parts=reports.parts(step),
             hints=hints.get(step.name, []) if step.status in ("fail", "timeout") else [],
         )
@@ -337,15 +356,21 @@ def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str,
     ]
 
 
-def _failing(step: StepResult, every_picture: bool) -> Iterator[CheckView]:
-    pictured = False
+def _failing(step: StepResult, every_picture: bool) -> list[CheckView]:
+    """The checks that do not pass; those that fail for one reason are one."""
+    shown: list[CheckView] = []
     numbers = {id(check): index for index, check in enumerate(step.checks)}
     for check in reports.failing_checks(step):
+        told = next((one for one in shown if reasons.same(one.result, check)), None)
+        if told:
+            told.alike.append(check)
+            continue
         index = numbers.get(id(check), 0)
-        parting = None if pictured and not every_picture else check.parting
-        pictured = True
+        parting = None if shown and not every_picture else check.parting
         message = check.message.removeprefix(step.message).lstrip("\n")
-        yield CheckView(check, blocks(message), heat_map(parting, f"{step.name}-{index}") if parting else None)
+        picture = heat_map(parting, f"{step.name}-{index}") if parting else None
+        shown.append(CheckView(check, blocks(message), picture))
+    return shown
 
 
 def _shown(value: Any) -> Any:

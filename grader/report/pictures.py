@@ -42,7 +42,8 @@ class Matrices(msgspec.Struct, tag="matrices", kw_only=True, omit_defaults=True)
     """Matrices side by side on one scale of colours, each with its title; `row` and `column` name its axes.
 
     `rows` and `columns` are labels in place of numbers; `cut` is the size of blocks of rows and columns, with a gap
-    between them; `differs` has the places that are outlined, for each panel; a None is a × or, with `blank`, nothing.
+    between them; `differs` has the places that are outlined, for each panel; a None is a × or, with `blank`, nothing;
+    `behind` has the matrices that these are made of, if they are not drawn.
     """
 
     panels: list[tuple[str, Grid]]
@@ -53,6 +54,7 @@ class Matrices(msgspec.Struct, tag="matrices", kw_only=True, omit_defaults=True)
     cut: tuple[int, int] = (0, 0)
     differs: list[list[tuple[int, int]]] = []
     blank: bool = False
+    behind: list[Grid] = []
 
 
 class Bars(msgspec.Struct, tag="bars", kw_only=True, omit_defaults=True):

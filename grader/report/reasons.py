@@ -18,15 +18,21 @@ def same(first: CheckResult, second: CheckResult) -> bool:
 
 def raised_at(check: CheckResult) -> int:
     """The line of the learner's file that the check's message names; 0 if it names none."""
+    found = named_line(check.message)
+    return int(found["line"]) if found else 0
+
+
+def named_line(text: str) -> re.Match[str] | None:
+    """Finds the line of code that a text names: its `line` and `file`."""
     anywhere, at_the_end = (
         _("at line {line} of {file}: {source}"),
         _("the code was at line {line} of {file}, in {function}"),
     )
     for sentence in (_("at line {line} of {file}, in {function}: {source}"), anywhere, at_the_end):
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence)).replace("(?P<line>.+)", r"(?P<line>\d+)")
-        if found := re.search(pattern, check.message):
-            return int(found["line"])
-    return 0
+        if found := re.search(pattern.replace("(?P<file>.+)", r"(?P<file>.+?)"), text):
+            return found
+    return None
 
 
 def more(count: int, *, alike: bool = False) -> str:

@@ -11,13 +11,15 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 from grader.report.heat_map import Matrix
 
-MOST_CELLS, MOST_TERMS = 12, 16  # rows or columns of an explained matrix; terms of a sum that is looked for
+MOST_CELLS, MOST_TERMS = 12, 64  # rows or columns of an explained matrix; terms of a sum that is looked for
+WIDEST = 4096  # head, the root of its width divides scores
 SHOWN = 6  # terms of a sum that are written out
 NEAR = 0.006  # pictures hold hundredths
+LARGEST = 50.0  # score, of those with an exponential that is written as it is
 
 Rows = list[list[float]]
 Cell = tuple[int, int, int]  # panel, row, column
@@ -38,7 +40,16 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[E
     """For each panel, the sums by which its cells follow from the other panels and from the `operands`, which are not
     drawn; None if they don't."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
-    return [_of(index, every) for index in range(len(panels))]
+
+    def of_drawn(how: Explained) -> Explained:
+        def explained(row: int, column: int) -> Sum:
+            told = how(row, column)
+            return Sum(told.text, [cell for cell in told.of if cell[0] < len(panels)])
+
+        return explained
+
+    found = (_of(index, every) for index in range(len(panels)))
+    return [of_drawn(how) if how else None for how in found]
 
 
 def in_call(call: str) -> list[Matrix]:
@@ -96,6 +107,7 @@ def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explaine
     for scores in others:
         if _size(scores[1]) == _size(target):
             yield from _as_shares(target, scores)
+            yield from _as_dropped(target, scores)
     for weights, values in product(others, others):
         yield from _as_weighted(target, weights, values)
 
@@ -121,9 +133,19 @@ def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
     )
     if vary and _holds(target, [_softmax(line, weights) for line, weights in zip(rows, target, strict=True)]):
         yield _exponentials(target, scores)
-    for divisor in (math.sqrt(width) for width in range(2, MOST_TERMS + 1)):
-        if _holds(target, [[score / divisor for score in line] for line in rows]):
-            yield _quotients(target, scores, divisor)
+    score, quotient = max(zip(chain(*rows), chain(*target), strict=True), key=lambda pair: abs(pair[1]))
+    width = round((score / quotient) ** 2) if quotient and math.isfinite(score) else 0
+    if 1 < width <= WIDEST and _holds(target, [[score / math.sqrt(width) for score in line] for line in rows]):
+        yield _quotients(target, scores, f"√{width}")
+
+
+def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
+    pairs = [pair for lines in zip(target, weights[1], strict=True) for pair in zip(*lines, strict=True)]
+    after, before = (sum(pair[side] for pair in pairs if pair[0] > 0) for side in (0, 1))
+    rate = round(20 * (1 - before / after)) / 20 if after > before > 0 else 0.0
+    is_cut = any(number == 0 < weight for number, weight in pairs)
+    if is_cut and _holds([[number for number, _weight in pairs]], [[number and w / (1 - rate) for number, w in pairs]]):
+        yield _dropped(target, weights, rate)
 
 
 def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
@@ -145,12 +167,8 @@ def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], d
 
     def explained(row: int, column: int) -> Sum:
         left, right = first[1][row], second[1][column]
-        text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(left, right, strict=True)])
-        if divisor:
-            text = f"({text}) / {divisor} = {_short(_dot(left, right))} / {divisor}"
-        return Sum(
-            f"{text} = {_short(target[row][column])}", _row(first[0], row, left) + _row(second[0], column, right)
-        )
+        text = products(left, right, divisor, target[row][column])
+        return Sum(text, _row(first[0], row, left) + _row(second[0], column, right))
 
     return explained
 
@@ -160,25 +178,28 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
 
     def explained(row: int, column: int) -> Sum:
         line, weights = scores[1][row], target[row]
-        seen = [score for score, weight in zip(line, weights, strict=True) if weight > 0]
-        if weights[column] == 0:
-            return Sum("exp(−∞) = 0", [(scores[0], row, column)])
-        exponentials = _terms([f"exp({_short(score)})" for score in seen])
-        whole = sum(math.exp(score) for score in seen)
-        text = f"exp({_short(line[column])}) / ({exponentials}) = {_short(math.exp(line[column]))} / {_short(whole)}"
-        cells = [(scores[0], row, number) for number, weight in enumerate(weights) if weight > 0]
-        return Sum(f"{text} = {_short(target[row][column])}", cells)
+        seen = [number for number, weight in enumerate(weights) if weight > 0]
+        cells = [(scores[0], row, number) for number in (seen if weights[column] else [column])]
+        return Sum(share(line, seen, column, weights[column]), cells)
 
     return explained
 
 
-def _quotients(target: Rows, scores: tuple[int, Rows], divisor: float) -> Explained:
+def _quotients(target: Rows, scores: tuple[int, Rows], root: str) -> Explained:
     """Explains each cell as a score over a root."""
-    root = f"√{round(divisor * divisor)}"
 
     def explained(row: int, column: int) -> Sum:
         text = f"{_short(scores[1][row][column])} / {root} = {_short(target[row][column])}"
         return Sum(text, [(scores[0], row, column)])
+
+    return explained
+
+
+def _dropped(target: Rows, weights: tuple[int, Rows], rate: float) -> Explained:
+    """Explains each cell as a weight after dropout."""
+
+    def explained(row: int, column: int) -> Sum:
+        return Sum(dropped(weights[1][row][column], rate, target[row][column]), [(weights[0], row, column)])
 
     return explained
 
@@ -188,11 +209,41 @@ def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows])
 
     def explained(row: int, column: int) -> Sum:
         line, down = weights[1][row], [each[column] for each in values[1]]
-        text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(line, down, strict=True)])
         cells = [(values[0], number, column) for number in range(len(down))]
-        return Sum(f"{text} = {_short(target[row][column])}", _row(weights[0], row, line) + cells)
+        return Sum(products(line, down, "", target[row][column]), _row(weights[0], row, line) + cells)
 
     return explained
+
+
+# --- one sum, in a line ---
+
+
+def products(left: Sequence[float], right: Sequence[float], divisor: str, result: float) -> str:
+    """A score's row of products, or the weighted sum of a column of values."""
+    text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(left, right, strict=True)])
+    if divisor:
+        text = f"({text}) / {divisor} = {_short(_dot(left, right))} / {divisor}"
+    return f"{text} = {_short(result)}"
+
+
+def share(scores: Sequence[float], seen: Sequence[int], column: int, result: float) -> str:
+    """A weight: the exponential of its score over the sum of those that are `seen`."""
+    if column not in seen:
+        return "exp(−∞) = 0"
+    most = max(scores[number] for number in seen)
+    less = most if most > LARGEST else 0.0  # as a stable softmax does
+
+    def written(number: int) -> str:
+        return f"exp({_short(scores[number])}{f' − {_short(less)}' if less else ''})"
+
+    one, every = math.exp(scores[column] - less), sum(math.exp(scores[number] - less) for number in seen)
+    terms = _terms([written(number) for number in seen])
+    return f"{written(column)} / ({terms}) = {_short(one)} / {_short(every)} = {_short(result)}"
+
+
+def dropped(weight: float, rate: float, result: float) -> str:
+    """A weight after dropout."""
+    return f"{_short(weight)} · 0 = 0" if not result else f"{_short(weight)} / (1 − {_short(rate)}) = {_short(result)}"
 
 
 def _softmax(scores: Sequence[float], weights: Sequence[float]) -> list[float]:

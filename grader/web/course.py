@@ -105,7 +105,10 @@ class CoursePage:
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
-        values = {"language": language.current(), "texts": texts(explore.TEXTS)}
+        files = {
+            int(name[4:6]): editor.opens(self.board.folder / f"{name}.py", 1, self.editor) for name in step_titles()
+        }
+        values = {"language": language.current(), "texts": texts(explore.TEXTS), "files": files}
         data = json.dumps(values, ensure_ascii=False).replace("<", "\\u003c")
         template = report_page.environment(TEMPLATES).get_template("shell.html.j2")
         return HTMLResponse(template.render(language=language.current(), data=data))
@@ -169,7 +172,8 @@ class CoursePage:
 
     def _right(self) -> frozenset[str]:
         """The steps that passed when they were last graded."""
-        return frozenset(name for name in self.board.names if self.board.passes(name))
+        so_far = self.board.progress
+        return frozenset(name for name in so_far.names if so_far.steps[name].passes)
 
     def _tell(self, what: dict[str, Any]) -> None:
         self.server.events.tell("lab", what)

@@ -40,6 +40,11 @@ def scheme(environment: Mapping[str, str] = os.environ) -> str:
     return SCHEMES[DEFAULT] if is_there else ""
 
 
+def opens(file: Path, line: int, form: str) -> tuple[str, str]:
+    """The link that opens a file, and the path that is copied if there is none."""
+    return link(file, line, form), str(file.resolve())
+
+
 def link(file: Path, line: int, form: str) -> str:
     """The address that opens a file at a line in an editor; empty without a form."""
     path = quote(file.resolve().as_posix())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,18 @@ def html(
     lines = listing(source, check, _calm_line(calm, source))
     at = next((line.number for kind in ("fault", "body", "about") for line in lines if getattr(line, kind)), 1)
     return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
-        **report_page.of_pieces(), name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
+        **report_page.of_pieces() | {"linked": partial(report_page.linked, opens=partial(_at_line, file, form))},
+        name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
         lead=lead, notes=notes, **_others(view, check),
     )  # fmt: skip
+
+
+def _at_line(file: Path, form: str, named: str, line: str) -> str:
+    """The link to a line that a message names, of the step's file or of another one in its folder."""
+    other = file.parent / Path(named).name
+    return editor.link(other if other.is_file() else file, int(line), form)
 
 
 def _with_sums(check: CheckView, step: str) -> CheckView:
@@ -137,17 +145,10 @@ def highlighted(source: str) -> list[Markup]:
 
 
 def _others(view: StepView | None, check: CheckResult | None) -> dict[str, Any]:
-    """The other failing checks: those that fail for the same reason, which is told once, and the rest."""
+    """The checks that fail for other reasons, and how many."""
     failing = view.failing[1:] if view and check else []
-    alike = [other for other in failing if check and reasons.same(check, other.result)]
-    rest = [other for other in failing if other not in alike]
-    count = sum(not other.result.unwritten for other in rest)
-    return {
-        "alike": alike,
-        "rest": rest,
-        "others": count,
-        "for_the_same_reason": reasons.more(len(alike), alike=True),
-    }
+    count = sum(not result.unwritten for other in failing for result in (other.result, *other.alike))
+    return {"rest": failing, "others": count}
 
 
 def _definition(source: str, name: str) -> tuple[int, int, int]:

@@ -162,10 +162,20 @@ def test_an_op_that_was_given_other_work_runs_itself(monkeypatch: pytest.MonkeyP
     counters._OPS.clear()
 
 
+class Key(str):
+    """A name that is equal to no other."""
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
 def test_nothing_is_registered_at_our_keys() -> None:
-    """As `torch.library` would: there nobody looks any more."""
+    """As `torch.library` would: what looks for built-ins there would be gone."""
     builtins._watched()
-    for key in ("TESTING_ONLY_GenericWrapper", "TESTING_ONLY_GenericMode", "Fake", b"Fake"):
+    for key in ("TESTING_ONLY_GenericWrapper", "TESTING_ONLY_GenericMode", "Fake", b"Fake", Key("Fake")):
         with pytest.raises(RuntimeError, match="the grader looks there"):
             torch._C._dispatch_library("IMPL", "aten", "", "here", 1).impl(
                 "sign", key, torch.library.fallthrough_kernel, False

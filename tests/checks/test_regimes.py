@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,11 @@ def test_every_regime_has_a_wrong_way() -> None:
 def test_only_its_regime_catches_it(name: str, wrong: str, said: str) -> None:
     """No other check of the step refuses it, and the message says which regime it was."""
     step = next(step for step in solutions() if step.name == name)
-    replaced = next(each.replaced for each in step.misconceptions if each.name == wrong)
+    assert step.wrong_ways is not None
+    of_many_steps = chain.from_iterable(map(step.generated, step.wrong_ways.definitions))
+    replaced = next(
+        each.replaced for each in chain(step.misconceptions, of_many_steps) if wrong in (each.name, each.called)
+    )
     oracle = Remembered(step.oracle())
     verdicts = {
         check.name: run_check(check.function, LocalBackend(step.responder(replaced)), oracle, seed=1)

@@ -293,7 +293,8 @@ def test_the_best_or_the_last_attempt(counts: str, points: float, tmp_path: Path
     best = [step.points for step in kept.mark.steps] if kept.mark else []
     assert sum(map(bool, best)) == (1 if counts == "last" else 3)
     again = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
-    assert again.kept == 1 and again.changes == [] and again.standings == done.standings
+    before = [msgspec.structs.replace(one, changed="") for one in done.standings]  # what that run had changed
+    assert again.kept == 1 and again.changes == [] and again.standings == before
 
 
 def test_all_attempts_of_a_student_have_the_time_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

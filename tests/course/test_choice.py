@@ -159,6 +159,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(paths.SOLUTIONS / "core" / name, home / "solutions" / "core" / name)
     for spoken in language.LANGUAGES:
         shutil.copy(paths.SOLUTIONS / "core" / f"track.{spoken}.md", home / "solutions" / "core")
+    for shared in paths.SOLUTIONS.glob("*.md"):  # the mistakes of many steps
+        shutil.copy(shared, home / "solutions")
     other = home / "solutions" / "positions" / "step16_softmax_again"
     shutil.copytree(paths.SOLUTIONS / "core" / "step02_softmax", other)
     (other / "test_softmax.py").rename(other / "test_softmax_again.py")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import select
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grader.base import paths, user_key
 from grader.base.results import CheckResult, StepResult
+from grader.cli import main
 from grader.course import choice, exercises, lessons, steps, stubs, submissions, tracks
+from grader.judge import grader as grading
+from grader.judge import launcher
+from grader.judge.grader import Grader
 from grader.learner import current, progress, verdicts
 from tests.asked import Asked
 from tests.watched import Session
@@ -148,18 +154,29 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 
 
 class Screens:
-    """The page, watch mode, `make tracks` and `make grade` over one folder, and what each says."""
+    """`make tracks`, `make grade` and `make hint` over one folder, and what each says: run here, by one warm grader,
+    since starting three graders after each event would take minutes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, warm: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.monkeypatch = folder, monkeypatch
+        for name, value in {"KIT_LANG": "en", "COLUMNS": "200"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(launcher, "start", lambda _early: contextlib.ExitStack())
+        for module in (grading, current):
+            monkeypatch.setattr(module, "Grader", lambda *_given, **_named: contextlib.nullcontext(warm))
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, status: int = 0) -> str:
         """What a command prints."""
-        command = [sys.executable, "-m", "grader", *words, "--submission", str(self.folder)]
-        surroundings = os.environ | {"KIT_LANG": "en", "COLUMNS": "200"}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, env=surroundings, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        self.monkeypatch.setattr(sys, "argv", ["grader", *words, "--submission", str(self.folder)])
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            assert main.main() == status, said.getvalue()
+        return said.getvalue()
+
+    def hint(self, following: object) -> bool:
+        """Whether `make hint` is about the step that is next, or says that none is."""
+        text = self.run("hint", status=0 if following else 2)
+        return f"The current step: {following}" in text if following else "Every step passes" in text
 
     def tracks(self) -> dict[str, object]:
         """What `make tracks` says: the points, the next step, and how far each track is."""
@@ -179,7 +196,7 @@ class Screens:
         return {"points": points, "next": following and next(filter(None, following.groups()))}
 
 
-def settled(page: Asked) -> dict[str, object]:
+def settled(page: Asked) -> dict[str, Any]:
     """What the page says once nothing is being graded."""
     state = page.settled()
     return {
@@ -232,10 +249,10 @@ def events(folder: Path) -> Iterator[tuple[str, bool]]:
 
 
 @pytest.mark.thorough
-def test_every_screen_says_the_same(folder: Path) -> None:
-    """The page, watch mode, `make tracks` and `make grade`, after each of twenty events: points, what passes, and what
-    is next."""
-    screens, session, page = Screens(folder), None, None
+def test_every_screen_says_the_same(folder: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page, watch mode, `make tracks`, `make grade` and `make hint`, after each of twenty events: points, what
+    passes, and what is next; and Explore at the end, of whose code it takes."""
+    screens, session, page = Screens(folder, grader, monkeypatch), None, None
     count = 0
     try:
         for what, again in events(folder):
@@ -250,7 +267,11 @@ def test_every_screen_says_the_same(folder: Path) -> None:
             assert listed == said, what
             assert screens.grade() == {"points": said["points"], "next": said["next"]}, what
             assert last_line(session) == said["points"], what
-            assert current.step_in(folder) == said["next"], what
+            assert screens.hint(said["next"]), what
+        assert page is not None
+        about = json.loads(page.post("/data/explore/about", {})[4:])  # behind its length
+        passed = [whose for whose in about["whose"].values() if whose == "yours"]
+        assert said["passed"]["core"] == f"{len(passed)} of 12"
     finally:
         if session is not None:
             session.close()

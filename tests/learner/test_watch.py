@@ -323,6 +323,21 @@ def test_a_stop_ends_it_and_nothing_follows(watch: Watch) -> None:
     assert (watch.board.stopped, watch.grading) == ("", STEP)
 
 
+@pytest.mark.thorough
+def test_a_typed_line_stops_a_loop_without_a_terminal(folder: Path, start: Callable[..., Session]) -> None:
+    """As in an editor's console: what is graded is said with the way to stop it, and the session goes on."""
+    (folder / f"{STEP}.py").write_text("while True: pass\n", encoding="utf-8")
+    session = start(folder, "4", terminal=False)
+    session.until("type s and Enter")
+    assert session.process.stdin is not None
+    session.process.stdin.write(b"s\n")
+    session.process.stdin.flush()
+    session.until("Stopped.")
+    session.process.stdin.close()  # its end is no key
+    time.sleep(0.5)
+    assert session.process.poll() is None
+
+
 def test_step_that_came_right_reopens_what_imports_it(watch: Watch) -> None:
     """Steps with work that import one are looked at again when it changes sides; untouched ones are not."""
     watch.waiting.clear()

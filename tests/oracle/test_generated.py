@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 
 import pytest
 
 from grader.author import recorder
 from grader.base import language
+from grader.checks.backends import LocalBackend
 from grader.judge.grader import Grader
+from grader.oracle.diagnostician import Diagnostician
 from grader.oracle.live import solutions
 from grader.oracle.tape import Tape
 from grader.oracle.witness import Witness
@@ -78,3 +81,17 @@ def test_a_loop_that_a_mistake_makes_endless_is_ended() -> None:
     for wrong in endless:
         with contextlib.suppress(TimeoutError):
             wrong.replaced["layer_costs"]("convolutional", n=125, d=8, k=5, r=3)
+
+
+def test_nothing_is_tried_when_the_time_is_over() -> None:
+    """Neither a single misconception, nor a pair, nor what an operator makes."""
+    step = next(step for step in solutions() if step.name == "step01_scores")
+    clinic, wrong = Clinic(step), next(wrong for wrong in step.misconceptions if wrong.name == "not_scaled")
+    verdicts = clinic.verdicts(LocalBackend(step.responder(wrong.replaced)), 3)
+    questions = [clinic._question(name, verdict, 3) for name, verdict in verdicts.items() if verdict.status == "fail"]
+    for seconds, found in ((-1.0, False), (math.inf, True)):
+        witness = step.witness(step.oracle())
+        late = Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
+        assert bool(late.diagnose(questions, lambda question, seed: None)) == found
+        for question in questions:
+            question.alike.clear()

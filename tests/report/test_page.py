@@ -94,7 +94,13 @@ def report(*steps: StepResult, **changed: object) -> Report:
     """A report of these steps; by default of one for each status."""
     everything = steps or (
         step("step01_scores", "pass", check(status="pass", parting=None, points=1.0), score=8.0),
-        step("step02_mask", "fail", check(), check(name="test_again", title="Again."), output="hello\n"),
+        step(
+            "step02_mask",
+            "fail",
+            check(),
+            check(name="test_again", title="Again.", misconception="other"),
+            output="hello\n",
+        ),
         step("step03_late", "timeout", check(status="timeout", parting=None, message="Too late.")),
         step("step04_ours", "error", check(status="error", parting=None, message="Ours:\n  File x\nValueError")),
         step("step05_blocked", "skipped", message="Blocked by step02_mask", blocked_by="step02_mask"),
@@ -198,6 +204,32 @@ def test_only_the_first_failing_check_is_unfolded(source: str) -> None:
     checks = [found for found in read(source).named("details") if found.get("class") == "check"]
     assert ["open" in found for found in checks] == [True, False, True, True]
     assert "::details-content" in source.split("@media print")[-1]
+
+
+def test_one_reason_is_told_once() -> None:
+    """What fails for the reason of an earlier check is in its list, with its title; another reason is told in full."""
+    message = "raised   NameError: name 'x' is not defined\n         at line 3 of step02_mask.py: return x"
+    raised = [
+        check(name=f"test_{name}", title=f"{name}.", misconception=None, hint="", parting=None, message=message)
+        for name in ("one", "two", "three")
+    ]
+    source = page.html(report(step("step02_mask", "fail", *raised, check())))
+    details = [found.get("class") for found in read(source).named("details")]
+    assert details.count("check") == 2
+    assert details.count("alike") == 1
+    assert source.count("return x") == 1
+    alike = source.partition('class="alike"')[2].partition("</details>")[0]
+    assert "2 more checks fail for the same reason." in alike
+    assert "two." in alike and "three." in alike and "one." not in alike
+
+
+def test_a_named_line_is_a_link_if_an_editor_is_known() -> None:
+    """Its number alone; what is around it stays escaped, and names in backquotes stay names."""
+    text = "at line 12 of a.py, in `f`: <b>"
+    opened = page.linked(text, opens=lambda file, line: f"x://{file}:{line}")
+    assert opened == 'at line <a href="x://a.py:12">12</a> of a.py, in <code translate="no">f</code>: &lt;b&gt;'
+    assert page.linked("12 of them", opens=lambda *_at: "x://") == "12 of them"
+    assert "<a" not in page.linked(text) and "<code" not in page.linked(text, False)
 
 
 def test_heat_maps(source: str, spoken: str) -> None:

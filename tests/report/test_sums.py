@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from grader.base import paths
+from grader.oracle import pictures
 from grader.report import lesson_page, sums
 from grader.report.pictures import Matrices
 
@@ -20,7 +22,7 @@ CONTEXT = [[sum(w * v[c] for w, v in zip(line, VALUE, strict=True)) for c in (0,
 
 def of(target: list[list[float]], *others: list[list[float]]) -> sums.Explained | None:
     """How a matrix arises from others."""
-    return sums.explain([target], others)[0]
+    return sums.explain([target, *others])[0]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,21 @@ def test_a_cell_says_its_sum(target: list[list[float]], others: tuple[list[list[
     how = of(target, *others)
     assert how is not None
     assert how(0, 1).text == told
+
+
+def test_what_dropout_leaves() -> None:
+    """Dropped, or divided by 1 − p."""
+    how = of([[0.0, 0.675, 0.409], [0.069, 0.0, 1.1]], [[0.186, 0.506, 0.307], [0.052, 0.1, 0.825]])
+    assert how is not None
+    assert how(0, 1).text == "0.506 / (1 − 0.25) = 0.675"
+    assert how(1, 1).text == "0.1 · 0 = 0"
+    assert how(1, 1).of == [(1, 1, 1)]
+
+
+def test_large_scores_are_written_as_a_stable_softmax_takes_them() -> None:
+    assert sums.share([900.0, 899.0], [0, 1], 0, 0.731) == (
+        "exp(900 − 900) / (exp(900 − 900) + exp(899 − 900)) = 1 / 1.37 = 0.731"
+    )
 
 
 def test_one_wrong_cell_is_not_explained() -> None:
@@ -82,3 +99,13 @@ def test_a_picture_that_explains_nothing_has_no_buttons() -> None:
     assert both.count("data-sum") == 6
     assert both.count('tabindex="0"') == 1
     assert 'class="sum"' in both
+    behind = lesson_page.figure(Matrices(panels=[("scores", PRODUCTS)], behind=[QUERY, KEY]), "One.")
+    assert behind.count("data-sum") == 6 == behind.count('data-of=""')  # what is not drawn can't be lit
+
+
+@pytest.mark.parametrize("number", [3, 4, 6, 8, 14, 20, 26])
+def test_weights_in_lessons_open_their_sum(number: int) -> None:
+    """Their scores are behind them, or next to them."""
+    folder = next(folder for folder in paths.step_folders() if folder.name.startswith(f"step{number:02d}"))
+    shown = [lesson_page.figure(picture, "") for picture in pictures.pictures(folder).values()]
+    assert any('data-sum="exp(' in figure for figure in shown)

@@ -18,7 +18,7 @@ from grader.web import explore
 from grader.web.explore_process import GPTProcess, GPTSilent
 from grader.web.texts import texts
 from solutions.capstone.lab_common import programs
-from solutions.capstone.lab_explore import code, weights
+from solutions.capstone.lab_explore import code, flow, weights
 from solutions.capstone.lab_explore.engine import Engine, View
 from solutions.capstone.lab_gpt2 import gpt2
 from solutions.core.lab_maps.lab import attention_maps
@@ -292,6 +292,9 @@ def test_gpt2s_weights_are_looked_into(
     assert (header["tokens"][0], "".join(header["tokens"])) == ("at", "attention")
     assert reading.look(view).agrees
     assert header["unknown"] == []
+    path = reading.flow(view, 1, 1, 2)[0]
+    assert len(path["boxes"]) == 19 and path["parts"]["agrees"]
+    assert "exp(" in flow.summed(reading, view, (1, 1, 2), "weights", 1)[0]
 
 
 def test_what_was_trained_comes_first_and_a_damaged_one_is_said(
@@ -381,6 +384,42 @@ def test_a_question_that_nobody_waits_for_is_not_computed() -> None:
 
     asyncio.run(all_of())
     assert computed == ["Mina"]
+
+
+# --- the sum behind a number ---
+
+
+def test_a_number_says_its_sum(engine: Engine) -> None:
+    """A score its products, a weight its share and its score, the context its weighted sum: as they are drawn."""
+    view, at = PLAIN, (1, 2, 20)
+    boxes = {box["name"]: box["values"] for box in engine.flow(view, *at)[0]["boxes"]}
+    ends = {}
+    for of, number in (("scores", 7), ("weights", 7), ("context", 3)):
+        first = flow.summed(engine, view, at, of, number)[0]
+        ends[of] = float(first.rpartition("= ")[2].replace("−", "-")), boxes[of][number]
+        assert first.count("·" if of != "weights" else "exp(") > 2
+    for said, drawn in ends.values():
+        assert said == pytest.approx(drawn, rel=0.01, abs=1e-3)
+    assert flow.summed(engine, view, at, "weights", 21)[0] == "exp(−∞) = 0"
+    assert flow.summed(engine, view, at, "weights", 7)[1:] == flow.summed(engine, view, at, "scores", 7)
+
+
+def test_a_dropped_weight_says_so(engine: Engine) -> None:
+    view = View(PLAIN.text, dropout=0.5)
+    row = engine.look(view).maps[0, 0, 20, :21].tolist()
+    lost = next(number for number, weight in enumerate(row) if weight == 0)
+    left = next(number for number, weight in enumerate(row) if weight > 0)
+    assert flow.summed(engine, view, (0, 0, 20), "weights", lost)[1].endswith("· 0 = 0")
+    assert "/ (1 − 0.5) = " in flow.summed(engine, view, (0, 0, 20), "weights", left)[1]
+
+
+@pytest.mark.parametrize("number", [-1, 10_000])
+@pytest.mark.parametrize("of", ["scores", "weights", "context"])
+def test_there_is_no_such_number(engine: Engine, of: str, number: int) -> None:
+    with pytest.raises(parts.Stop):
+        flow.summed(engine, PLAIN, (0, 0, 3), of, number)
+    with pytest.raises(parts.Stop):
+        flow.summed(engine, PLAIN, (0, 99, 3), of, 0)
 
 
 # --- what the page says ---

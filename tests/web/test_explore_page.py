@@ -38,7 +38,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("explore")
     exercises = solved(folder / "exercises", *range(1, 12))
     place = ("--page", "--lang", request.param)
-    with Session(exercises, "12", *place, terminal=False, BROWSER="true") as session:
+    with Session(exercises, "12", *place, terminal=False, BROWSER="true", EDITOR="code") as session:
         found = re.search(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]+", session.until("127.0.0.1"))
         assert found is not None
         with Tab(f"{found[0]}&place=/explore", folder / "profile") as tab:
@@ -109,12 +109,35 @@ def test_a_silenced_head_is_told_and_the_text_grows(page: tuple[str, Tab]) -> No
 def test_the_path_of_a_token_leads_to_its_steps(page: tuple[str, Tab]) -> None:
     tab = typed(page)
     tab.until("document.querySelectorAll('.flow-box').length === 19")
-    links = tab.value("[...document.querySelectorAll('.flow-box')].map((one) => one.getAttribute('href'))")
+    links = tab.value("[...document.querySelectorAll('.flow-box a')].map((one) => one.getAttribute('href'))")
     assert {"/step/1", "/step/4", "/step/9", "/step/12"} <= set(links)
+    files = {link.rpartition("/")[2] for link in links if link.startswith("vscode://file/")}
+    assert {"step01_scores.py:1", "step09_fused_qkv.py:1"} <= files
     before = tab.value("document.querySelector('.look-flow h2').textContent")
     tab.value("[...document.querySelectorAll('button.flow-part')].find((one) => one.ariaPressed === 'false').click()")
     tab.until(f"document.querySelector('.look-flow h2').textContent !== {before!r}")
     assert tab.value("Number(document.querySelector('#explore').dataset.flowed)") < 2000
+
+
+def test_a_cell_opens_its_sum(page: tuple[str, Tab]) -> None:
+    """Of a map by mouse and by keyboard, of a strip of the flow: below it, with the tokens that it is about."""
+    tab = typed(page)
+    tab.until("document.querySelectorAll('.flow-box').length === 19")
+    said = "document.querySelector('.look-one .flow-sum').innerText"
+    at = "{clientX: box.left + box.width * 0.5, clientY: box.top + box.height * 0.9, bubbles: true}"
+    canvas = "const canvas = document.querySelector('.look-maps canvas'), box = canvas.getBoundingClientRect();"
+    tab.value(f"(() => {{ {canvas} canvas.dispatchEvent(new MouseEvent('click', {at})); }})()")
+    tab.until(f"{said}.includes('exp(') && {said}.includes('→') && {said}.includes('·')")
+    tab.value("document.querySelectorAll('.look-heads button')[0].click()")
+    tab.until(f"!{said}.includes('exp(')")
+    tab.value("document.querySelector('.look-maps canvas').focus()")
+    tab.press("Enter")
+    tab.until(f"{said}.includes('exp(')")
+    for strip, sign in ((0, "·"), (1, "exp("), (2, "·")):
+        tab.value(f"document.querySelectorAll('.flow-box canvas[tabindex]')[{strip}].focus()")
+        tab.press("ArrowRight")
+        tab.until(f"document.querySelector('.flow .flow-sum')?.innerText.includes({sign!r})")
+    assert tab.value("document.querySelectorAll('.flow .flow-sum').length") == 1
 
 
 def test_no_old_map_is_left_for_a_text_that_can_not_be_read(page: tuple[str, Tab]) -> None:

@@ -141,6 +141,7 @@ def test_nearer_to_the_editor(folder: Path, opened: Opened, spoken: str) -> None
     assert link == f"vscode://file{(folder / STEP).resolve()}.py:{line}"
     assert tab.value("document.querySelector('.code .fault a').getAttribute('href')") == link
     assert tab.value("document.querySelector('.lead').innerText.includes('ones')")  # did you mean it?
+    assert tab.value("document.querySelector('.lead a').getAttribute('href')") == link
     tab.until("document.querySelector('.hints button')")
     tab.press("h")
     tab.until("document.querySelectorAll('.hint').length == 1")

@@ -1,5 +1,5 @@
 // Look inside your own GPT: a text, what each head attends to, what is expected next; and both again with one thing changed.
-import { el, t } from "./kit.js";
+import { el, t, whenColoursChange } from "./kit.js";
 import { arcs, decoded, HeadMap, shown, thumb } from "./explore_map.js";
 import { Flow } from "./explore_flow.js";
 import { keep } from "./explore_keep.js";
@@ -75,6 +75,7 @@ class Explore {
     this.whatIf = el("div", { class: "look-changes", role: "group", "aria-label": t("What if") });
     this.heads = el("div", { class: "look-heads", role: "group", "aria-label": t("Heads") });
     this.maps = el("div", { class: "look-maps" });
+    this.sum = el("p", { class: "flow-sum", role: "status", dir: "ltr" });
     this.title = el("h2", {});
     this.part = el("span", { class: "look-quiet" });
     const zoom = (label, name, factor) => el("button", { type: "button", "aria-label": name, title: name, onclick: () => this.#zoom(factor) }, label);
@@ -82,7 +83,7 @@ class Explore {
     this.kept = el("button", { type: "button", onclick: () => this.#say(t("Kept as {file}", { file: keep(this) })) }, t("Keep as a file"));
     const next = el("section", { class: "look-next" });
     const flow = el("section", { class: "look-flow" });
-    this.flow = new Flow(flow, (layer, head) => this.#choose(layer, head));
+    this.flow = new Flow(flow, (layer, head) => this.#choose(layer, head), (...number) => this.#tellSum(this.#views().at(-1), this.flow.at.index, ...number));
     this.next = new Next(next, (text) => this.#refresh(this.text.value + text), () => this.looks.length && this.next.draw(this.looks));
     this.root.classList.add("look", "loading", "blank");
     this.root.replaceChildren(
@@ -93,14 +94,12 @@ class Explore {
       el("div", { class: "look-strip" }, this.line, this.arcs), this.told, this.whatIf, this.why,
       (this.body = el("div", { class: "look-body" },
         el("section", { class: "look-all" }, el("h2", {}, t("Heads")), this.heads, el("button", { type: "button", onclick: () => this.#silenceEach() }, t("Silence each head in turn"))),
-        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps, this.kept,
+        el("section", { class: "look-one" }, el("div", { class: "look-title" }, this.title, this.part, ...this.zooms), this.maps, this.sum, this.kept,
           el("p", { class: "look-quiet" }, t("Each row is a token that attends, each column a token attended to. Arrow keys move, + and − zoom."), " ", t("Ctrl with the wheel zooms too, and what is enlarged can be dragged."))),
         next)), flow);
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
     new ResizeObserver(() => this.#draw()).observe(this.maps);
-    const again = () => this.looks.length && this.#drawAll(); // in the other colours
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    whenColoursChange(() => this.looks.length && this.#drawAll());
   }
 
   async #begin() {
@@ -318,6 +317,7 @@ class Explore {
       map.canvas.setAttribute("aria-label", `${this.title.textContent} ${map.label.textContent}`);
     });
     this.maps.replaceChildren(...this.drawn.map((map) => map.figure));
+    this.sum.textContent = t("Press a cell to see its sum.");
     this.#draw();
   }
 
@@ -328,15 +328,17 @@ class Explore {
     map.label = el("figcaption", {});
     map.figure = el("figure", {}, map.label, canvas);
     canvas.addEventListener("pointermove", (event) => {
-      if (event.buttons && event.pointerType === "mouse") this.#pan(event.movementX, event.movementY);
-      else this.#at(map.under(event) ?? this.cell);
+      if (!event.buttons || event.pointerType !== "mouse") return this.#at(map.under(event) ?? this.cell);
+      this.drawn.forEach((each) => each.pan(event.movementX, event.movementY));
+      this.#draw();
     });
     canvas.addEventListener("wheel", (event) => { // the page scrolls unless Ctrl is held; a pinch is the same event
       if (!event.ctrlKey) return;
       event.preventDefault();
       this.#zoom(event.deltaY > 0 ? 1.25 : 0.8, map.under(event));
     }, { passive: false });
-    canvas.addEventListener("keydown", (event) => this.#moveCell(event));
+    canvas.addEventListener("keydown", (event) => (event.key === "Enter" ? this.#pressCell(map, this.cell) : this.#moveCell(event)));
+    canvas.addEventListener("click", (event) => this.#pressCell(map, map.under(event)));
     return map;
   }
 
@@ -379,7 +381,7 @@ class Explore {
     const began = performance.now();
     const answer = await ask("flow", { view, layer, head, index }).catch((error) => error.name !== "AbortError" && this.#say(error.message, true));
     if (!answer || question !== this.flowed) return;
-    this.flow.draw(answer, { layer, head, token: this.looks[0].tokens[index], tokens: this.looks.at(-1).tokens });
+    this.flow.draw(answer, { layer, head, index, token: this.looks[0].tokens[index], tokens: this.looks.at(-1).tokens });
     this.root.dataset.flowed = Math.round(performance.now() - began);
   }
 
@@ -436,9 +438,16 @@ class Explore {
     this.#at(cell);
   }
 
-  #pan(across, down) {
-    this.drawn.forEach((map) => map.pan(across, down));
-    this.#draw();
+  #pressCell(map, cell) {
+    if (!cell) return;
+    const [index, key, { tokens }] = [cell[0], cell[1] ?? this.#largest(), this.looks[0]];
+    this.#tellSum(this.#views()[this.drawn.indexOf(map)], index, "weights", key, this.sum, `${shown(tokens[index])} → ${shown(tokens[key])}`);
+  }
+
+  // The sum behind a number: of a weight in a map, or of what the flow shows.
+  async #tellSum(view, index, of, number, into, name) {
+    const { lines } = await ask("sum", { view, layer: this.layer, head: this.head, index, of, number }).catch((error) => ({ lines: [error.message] }));
+    into.replaceChildren(el("b", {}, name), ...lines.map((line) => el("span", {}, line)));
   }
 
   #zoom(factor, around) {

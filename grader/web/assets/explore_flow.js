@@ -1,5 +1,5 @@
 // The path of one token through one layer: a box for each step, with its real numbers, and what adds to the next token.
-import { el, t } from "./kit.js";
+import { el, opener, t, whenColoursChange } from "./kit.js";
 import { shown } from "./explore_map.js";
 
 const NAMES = {
@@ -11,33 +11,28 @@ const NAMES = {
 const ROWS = [["token", "position"], ["stream"], ["norm"], ["query", "key", "value"], ["scores", "mask", "weights"], ["context"],
   ["merged", "attention"], ["added"], ["norm again", "MLP"], ["output"], ["last norm", "logits"]];
 const STREAM = new Set(["stream", "added", "output"]);
+const SUMMED = new Set(["scores", "weights", "context"]); // of their numbers, one is pressed to see its sum
 const WHOSE = { yours: t("your code"), reference: t("the reference's"), kit: t("the kit's") };
 
 const plain = (number) => number.toFixed(2).replace("-", "−");
 const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(2)}`;
 
 export class Flow {
-  // chosen: hears which layer and head are clicked
-  constructor(root, chosen) {
-    this.chosen = chosen;
+  // chosen: hears which layer and head are clicked; summed: asked for the sum behind a number of a box
+  constructor(root, chosen, summed) {
+    Object.assign(this, { chosen, summed });
     this.title = el("h2", {});
     this.boxes = el("div", { class: "flow-boxes" });
     this.partsTitle = el("h3", {});
     this.parts = el("div", { class: "flow-parts" });
-    root.append(this.title, el("p", { class: "look-quiet" }, t("Each box is a step: a click leads to its lesson. Blue is above 0, orange below.")),
+    root.append(this.title, el("p", { class: "look-quiet" }, t("Each box is a step: its name leads to the lesson, its number to your file. Blue is above 0, orange below."), " ", t("Press a number of the scores, the weights or the context to see its sum; arrow keys move.")),
       el("div", { class: "flow" }, this.boxes, el("div", {}, this.partsTitle, this.parts)));
-    const again = () => this.answer && this.#draw();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    whenColoursChange(() => this.answer && this.draw());
   }
 
-  draw(answer, at) {
+  draw(answer = this.answer, at = this.at) {
     Object.assign(this, { answer, at });
-    this.#draw();
-  }
-
-  #draw() {
-    const { answer: { boxes, token, parts }, at } = this;
+    const { boxes, token, parts } = answer;
     const byName = Object.fromEntries(boxes.map((box) => [box.name, box]));
     this.title.textContent = t("The path of {token} through layer {layer}, head {head}", { ...at, token: shown(at.token) });
     this.boxes.replaceChildren(...ROWS.map((names) =>
@@ -47,14 +42,36 @@ export class Flow {
   }
 
   #box({ name, step, whose, shape, values, of_tokens: ofTokens }) {
-    const canvas = el("canvas", { "aria-hidden": "true" });
+    const isSummed = SUMMED.has(name);
+    const canvas = el("canvas", isSummed ? { tabindex: 0, role: "img", "aria-label": `${NAMES[name]}: ${values.length}` } : { "aria-hidden": "true" });
+    if (isSummed) this.#pressed(canvas, name, values.length, ofTokens);
     strip(canvas, values, getComputedStyle(this.boxes));
     const length = shape[0] > values.length ? t("first {count} of {all}", { count: values.length, all: shape[0] }) : String(shape[0]);
     const most = ofTokens && values.indexOf(Math.max(...values));
     const told = ofTokens && name === "weights" ? `${shown(this.at.tokens[most])} ${values[most].toFixed(2)}` : values.slice(0, 2).map(plain).join(" ");
-    return el("a", { class: `flow-box whose-${whose}`, href: `/step/${step}`, title: values.slice(0, 8).map((one) => one.toFixed(3)).join("  ") },
-      el("span", { class: "flow-top" }, el("span", { class: "flow-name" }, NAMES[name]), el("span", { class: "look-quiet" }, `${t("Step {number}", { number: step })} · ${WHOSE[whose]}`)),
+    return el("div", { class: `flow-box whose-${whose}`, title: values.slice(0, 8).map((one) => one.toFixed(3)).join("  ") },
+      el("span", { class: "flow-top" }, el("a", { class: "flow-name", href: `/step/${step}` }, NAMES[name]),
+        el("span", { class: "look-quiet" }, opener(step, t("Step {number}", { number: step })), ` · ${WHOSE[whose]}`)),
       canvas, el("span", { class: "look-quiet" }, `${told} … (${length})`));
+  }
+
+  // A number of a strip, pressed: its sum below the boxes of the row.
+  #pressed(canvas, name, count, ofTokens) {
+    let at = -1;
+    const press = (number) => {
+      at = Math.max(0, Math.min(number, count - 1));
+      const said = el("p", { class: "flow-sum", role: "status", dir: "ltr" });
+      this.boxes.querySelector(".flow-sum")?.remove();
+      canvas.closest(".flow-row").append(said);
+      this.summed(name, at, said, `${NAMES[name]}, ${ofTokens ? shown(this.at.tokens[at]) : at}`);
+    };
+    canvas.addEventListener("click", ({ offsetX }) => press(Math.floor((offsetX / canvas.clientWidth) * count)));
+    canvas.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1, Enter: 0 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      press(at + by);
+    });
   }
 
   #drawParts({ embedding, layers, last, agrees }) {

@@ -66,7 +66,7 @@ export class HeadMap {
     const cell = (width - margin - 1) / count;
     canvas.width = canvas.height = Math.round(width * ratio);
     canvas.style.height = `${width}px`;
-    Object.assign(this, { margin, cell, count, top, left, n });
+    Object.assign(this, { margin, cell, count, top, left, n, isWhole: count === n, isClosest: count <= CLOSEST });
     const pen = canvas.getContext("2d");
     const colour = colours(canvas);
     pen.scale(ratio, ratio);
@@ -131,10 +131,6 @@ export class HeadMap {
     const [row, column] = [event.clientY - box.top, event.clientX - box.left].map((place) => Math.floor((place - this.margin) / this.cell));
     return row < 0 || column < 0 || row >= this.count || column >= this.count ? null : [this.top + row, this.left + column];
   }
-
-  get isWhole() { return this.count === this.n; }
-
-  get isClosest() { return this.count <= CLOSEST; }
 
   // Moves what is seen by so many pixels.
   pan(across, down) {

@@ -59,12 +59,11 @@ export class Next {
     const [first, second] = looks.map((look) => ({ ...look, ...chances(look.logits, this.drawing) }));
     const worth = (place) => place < FEWEST || Math.max(first.own[place], first.left[place]) >= 0.0005;
     const places = [...Array(Math.min(ROWS, first.next.length)).keys()].filter(worth);
-    const found = (look, id) => look.ids.indexOf(id);
     const rows = places.map((place) => ({ id: first.ids[place], text: first.next[place] }));
     if (second && !rows.some((row) => row.id === second.ids[0])) rows.push({ id: second.ids[0], text: second.next[0] });
     const most = Math.max(...[first, second].filter(Boolean).flatMap((look) => [look.own[0], look.left[0]]));
     const bars = (look, id) => {
-      const place = found(look, id);
+      const place = look.ids.indexOf(id);
       const [own, left] = place < 0 ? [0, 0] : [look.own[place], look.left[place]];
       const bar = el("span", { class: "look-bar" }, el("i", { class: "own" }), el("i", { class: "left" }));
       bar.children[0].style.width = `${(100 * own) / most}%`;

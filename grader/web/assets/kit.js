@@ -37,6 +37,25 @@ export function html(text) {
   return made.content;
 }
 
+// What opens a step's file: a link into the editor, else a button that copies its path.
+export function opener(step, label) {
+  const [link, path] = given.files[step];
+  return link ? el("a", { href: link, title: path }, label) : el("button", { type: "button", "data-copy": path, title: path }, label);
+}
+
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.lastChild.textContent = t("Copied: {text}", { text: button.dataset.copy });
+});
+
+// Draws again in the other colours.
+export function whenColoursChange(draw) {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+}
+
 // What went wrong in the server, as it says it.
 export class Fault extends Error {}
 

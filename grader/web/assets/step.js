@@ -21,7 +21,6 @@ export class StepPlace {
       el("header", { class: "tools" }, el("h2", { class: "small" }, t("Verdict")), this.at,
         tool("again", "Run again", () => this.again()), tool("reset", "Start over", () => this.ask())),
       this.note, this.waiting, this.verdict);
-    this.verdict.addEventListener("click", (event) => copy(event.target.closest("[data-copy]")));
     this.read();
   }
 
@@ -167,11 +166,4 @@ export class StepPlace {
     document.body.append(dialog);
     dialog.showModal();
   }
-}
-
-// Copies what a button holds, and says so in its place.
-async function copy(button) {
-  if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
-  button.lastChild.textContent = t("Copied: {text}", { text: button.dataset.copy });
 }

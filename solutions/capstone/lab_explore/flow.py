@@ -7,7 +7,7 @@ are exact: the residual stream is a sum, and the last norm is linear once its me
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from grader.base.language import gettext as _
 from grader.labs import parts
+from grader.report import sums
 
 if TYPE_CHECKING:
     from .engine import Engine, Look, View
@@ -40,8 +41,7 @@ def flow(engine: Engine, view: View, layer: int, head: int, index: int, wanted: 
     """The boxes of the token at `index` in a layer and head, and the parts of the logit of `wanted`: by default the
     likeliest next token. Raises Stop."""
     model, look, read = engine.model(view), engine.look(view), engine.read(view.weights)
-    if not (0 <= layer < len(look.maps) and 0 <= head < look.maps.shape[1] and 0 <= index < len(look.ids)):
-        raise parts.Stop(_("There is no such layer, head or token in this text."))
+    _check(look, (layer, head, index))
     boxes = _boxes(engine, view, look, model, (layer, head, index))
     likeliest = int(look.logits[index].argmax())
     token = likeliest if wanted is None or not 0 <= wanted < look.logits.shape[1] else wanted
@@ -54,7 +54,53 @@ def flow(engine: Engine, view: View, layer: int, head: int, index: int, wanted: 
     }
 
 
-def _boxes(engine: Engine, view: View, look: Look, model: nn.Module, at: tuple[int, int, int]) -> list[Box]:
+def summed(engine: Engine, view: View, at: tuple[int, int, int], of: str, number: int) -> list[str]:
+    """The sums behind one number of a box, a line each: the row of products of a score, the exponential over its sum
+    of a weight and its score's products, the weighted sum of a number of the context. Raises Stop."""
+    model, look = engine.model(view), engine.look(view)
+    _check(look, at)
+    row_of = _head(engine, view, look, model, at)
+    query, keys, values = (part[0].float().cpu() for part in (row_of.query, row_of.key, row_of.value))
+    row = row_of.used.tolist()
+    if not 0 <= number < (values.shape[1] if of == "context" else len(row)):
+        raise parts.Stop(_("There is no such layer, head or token in this text."))
+    if of == "context":
+        column = values[:, number].tolist()
+        shown = [place for place, weight in enumerate(row) if weight or len(row) <= sums.SHOWN]
+        return [sums.products([row[p] for p in shown], [column[p] for p in shown], "", float(row_of.context[number]))]
+    scores, seen = row_of.scores.tolist(), torch.where(row_of.visible)[0].tolist()
+    score = sums.products(query[at[2]].tolist(), keys[number].tolist(), f"√{query.shape[1]}", scores[number])
+    if of == "scores":
+        return [score]
+    weight = float(row_of.weights[number])
+    lines = [sums.share(scores, seen, number, weight)]
+    if view.dropout and number in seen:
+        lines.append(sums.dropped(weight, view.dropout, row[number]))
+    return [*lines, score]
+
+
+def _check(look: Look, at: tuple[int, int, int]) -> None:
+    sizes = *look.maps.shape[:2], len(look.ids)
+    if not all(0 <= number < size for number, size in zip(at, sizes, strict=True)):
+        raise parts.Stop(_("There is no such layer, head or token in this text."))
+
+
+class Head(NamedTuple):
+    """What one head makes of the text, and its row of one token; `used` are the weights after dropout."""
+
+    normed: Tensor  # (1, T, D)
+    query: Tensor  # (1, T, d)
+    key: Tensor
+    value: Tensor
+    scores: Tensor  # (T,)
+    visible: Tensor
+    weights: Tensor
+    used: Tensor
+    context: Tensor  # (d,)
+    norm_again: Tensor | None  # (1, T, D)
+
+
+def _head(engine: Engine, view: View, look: Look, model: nn.Module, at: tuple[int, int, int]) -> Head:
     layer, head, index = at
     code = engine.code(view.code)
     block = list(model.get_submodule("h").children())[layer]
@@ -76,6 +122,14 @@ def _boxes(engine: Engine, view: View, look: Look, model: nn.Module, at: tuple[i
         scores = code.scaled_scores(query[:, index : index + 1], key)[0, 0]  # (T,)
         visible = code.causal_mask(len(look.ids), x.device)[index] if view.mask else torch.ones_like(scores).bool()
         weights = code.softmax(scores.masked_fill(~visible, -torch.inf), -1)  # (T,)
+    used = look.maps[layer, head, index].to(value) if view.dropout else weights
+    return Head(normed, query, key, value, scores, visible, weights, used, used @ value[0], seen.get("ln_2"))
+
+
+def _boxes(engine: Engine, view: View, look: Look, model: nn.Module, at: tuple[int, int, int]) -> list[Box]:
+    layer, _number, index = at
+    code, head = engine.code(view.code), _head(engine, view, look, model, at)
+    with torch.no_grad():
         position = model.get_parameter("wpe.weight")[index] * float(view.positions)
         token = model.get_parameter("wte.weight")[look.ids[index]]
     merged, attended = look.attended[layer]
@@ -93,13 +147,13 @@ def _boxes(engine: Engine, view: View, look: Look, model: nn.Module, at: tuple[i
 
     return [
         box("token", 12, token), box("position", 12, position), box("stream", 12 if layer == 0 else 11, left),
-        box("norm", 11, normed[0, index]),
-        box("query", 9, query[0, index]), box("key", 9, key[0, index], before="norm"),
-        box("value", 9, value[0, index], before="norm"),
-        box("scores", 1, scores, of_tokens=True), box("mask", 4, visible.float(), of_tokens=True),
-        box("weights", 2, weights, of_tokens=True), box("context", 3, weights @ value[0]),
+        box("norm", 11, head.normed[0, index]),
+        box("query", 9, head.query[0, index]), box("key", 9, head.key[0, index], before="norm"),
+        box("value", 9, head.value[0, index], before="norm"),
+        box("scores", 1, head.scores, of_tokens=True), box("mask", 4, head.visible.float(), of_tokens=True),
+        box("weights", 2, head.weights, of_tokens=True), box("context", 3, head.context),
         box("merged", 7, merged[index]), box("attention", 9, attended[index]), box("added", 11, middle),
-        box("norm again", 11, seen["ln_2"][0, index] if "ln_2" in seen else middle),
+        box("norm again", 11, middle if head.norm_again is None else head.norm_again[0, index]),
         box("MLP", 11, after - middle), box("output", 11, after), box("last norm", 12, final),
         box("logits", 12, look.logits[index].topk(min(MOST, look.logits.shape[1])).values),
     ]  # fmt: skip

@@ -19,6 +19,7 @@ from grader.base import language
 from grader.calls import devices
 from grader.labs import parts
 
+from . import flow
 from .engine import Engine, View
 
 
@@ -33,6 +34,9 @@ def answer(engine: Engine, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes
         return engine.each(view, asked["layer"])
     if asked["ask"] == "flow":
         return engine.flow(view, asked["layer"], asked["head"], asked["index"], asked.get("wanted"))
+    if asked["ask"] == "sum":
+        at = asked["layer"], asked["head"], asked["index"]
+        return {"lines": flow.summed(engine, view, at, asked["of"], asked["number"])}, b""
     if asked["ask"] == "layer":
         return engine.layer(view, asked["layer"])
     return engine.following(view, asked["ids"], asked["temperature"], asked["top_k"], asked["top_p"])

@@ -9,6 +9,7 @@ from grader.report.pictures import Matrices, Picture, Sheet, Slider, rounded
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 TOKENS = 6
+WRITTEN = 64  # numbers of a query: the sums of longer ones are not shown
 
 
 def pictures(reference: ModuleType) -> dict[str, Picture]:
@@ -37,8 +38,9 @@ def spread(reference: ModuleType) -> Slider:
     for width in WIDTHS:
         query, key = torch.randn(2, TOKENS, width)
         raw, scaled = reference.dot_product_scores(query, key), reference.scaled_scores(query, key)
+        behind = [rounded(query), rounded(key)] if width <= WRITTEN else []
         frames.append(
-            [Matrices(panels=[("query · key", rounded(raw, 2))]),
-             Matrices(panels=[("query · key / √d", rounded(scaled, 2))])]
+            [Matrices(panels=[("query · key", rounded(raw))], behind=behind),
+             Matrices(panels=[("query · key / √d", rounded(scaled))])]
         )  # fmt: skip
     return Slider(label=N_("width d"), values=[f"{width}" for width in WIDTHS], frames=frames, at=3)

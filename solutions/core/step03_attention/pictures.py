@@ -14,8 +14,10 @@ VALUES = [[4.0, 0.0], [0.0, 3.0], [-2.0, 1.0], [1.0, -1.0]]
 def pictures(reference: ModuleType) -> dict[str, Picture]:
     """By name."""
     query = torch.tensor([[3.0, 0, 1, 0], [0, 3, 0, 1], [1, 0, 3, 0], [4, -1, 2, 0]])
-    context, weights = reference.attention(query, torch.eye(4) * 1.5, torch.tensor(VALUES))
-    shared = Matrices(panels=[("weights", rounded(weights, 2))], rows=WORDS, columns=WORDS)
+    key = torch.eye(4) * 1.5
+    context, weights = reference.attention(query, key, torch.tensor(VALUES))
+    scores = rounded(query @ key.T / 2)
+    shared = Matrices(panels=[("weights", rounded(weights, 2))], rows=WORDS, columns=WORDS, behind=[scores])
     frames = []
     for place in range(len(WORDS)):
         mixed = WeightedSum(

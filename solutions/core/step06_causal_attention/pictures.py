@@ -26,8 +26,9 @@ def weights(reference: ModuleType, rate: float) -> Matrices:
     module.W_key.weight.normal_(std=1.5)
     module.W_value.weight.copy_(torch.eye(size))
     tokens = torch.eye(size)[None]
+    scores = module.W_query(tokens)[0] @ module.W_key(tokens)[0].T / size**0.5
     used = module.eval()(tokens)[0]
     trained = module.train()(tokens)[0]
     lost = [(row, column) for row in range(size) for column in range(row + 1) if trained[row, column] == 0]
-    panels = [(N_("in use: eval()"), rounded(used, 2)), (N_("in training: train()"), rounded(trained, 2))]
-    return Matrices(panels=panels, rows=WORDS, columns=WORDS, differs=[[], lost])
+    panels = [(N_("in use: eval()"), rounded(used)), (N_("in training: train()"), rounded(trained))]
+    return Matrices(panels=panels, rows=WORDS, columns=WORDS, differs=[[], lost], behind=[rounded(scores)])

@@ -25,5 +25,7 @@ def maps(reference: ModuleType, heads: int) -> Matrices:
         head.W_query.weight.copy_(torch.eye(TOKENS).roll(-back, 0).triu(-TOKENS) * 8)
         head.W_key.weight.copy_(torch.eye(TOKENS))
         head.W_value.weight.copy_(torch.eye(TOKENS))
-    weights = module(torch.eye(TOKENS)[None])[0].unflatten(-1, (heads, TOKENS))
-    return Matrices(panels=[(f"head {head}", rounded(weights[:, head], 2)) for head in range(heads)])
+    tokens = torch.eye(TOKENS)
+    weights = module(tokens[None])[0].unflatten(-1, (heads, TOKENS))
+    scores = [rounded(head.W_query(tokens) @ head.W_key(tokens).T / TOKENS**0.5) for head in module.heads]
+    return Matrices(panels=[(f"head {head}", rounded(weights[:, head], 2)) for head in range(heads)], behind=scores)

@@ -27,7 +27,8 @@ def sharpness(reference: ModuleType) -> Slider:
     for scale in SCALES:
         sharp = softmax.attention(query * scale, key, value)[0]
         flat = reference.linear_attention((query * scale)[None, None], key[None, None], value[None, None])[0, 0]
-        frames.append([Matrices(panels=[("softmax", rounded(sharp, 2)), ("linear_attention", rounded(flat, 2))])])
+        panels = [("softmax", rounded(sharp, 2)), ("linear_attention", rounded(flat, 2))]
+        frames.append([Matrices(panels=panels, behind=[rounded(query * scale @ key.T / 2)])])
     return Slider(label=N_("queries times"), values=[f"{scale:g}" for scale in SCALES], frames=frames, at=1)
 
 
