@@ -340,7 +340,7 @@ def test_a_report_is_converted(tmp_path: Path) -> None:
     assert report
     file.write_bytes(msgspec.json.encode(report))
     assert json.loads(adapters.converted(file, "prairielearn"))["score"] == 0.5
-    report.steps[0].score = None
+    report.steps[0] = msgspec.structs.replace(report.steps[0], score=None)
     file.write_bytes(msgspec.json.encode(report))
     assert json.loads(adapters.converted(file, "prairielearn"))["gradable"] is False
     for to in ("otter", "gradescope"):

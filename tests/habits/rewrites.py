@@ -31,7 +31,7 @@ READS = {
     "allclose": "torch.equal(x, x) and torch.allclose(x.float(), x.float(), equal_nan=True)",
     "nonzero": "x[x != 0].numel(); torch.nonzero(x)",
     "contains": "0.0 in x",
-    "unique": "x.unique(); x.unique(return_counts=True); x.masked_select(x != 0).numel(); x.unique_consecutive()",
+    "unique": "x.unique(); x.unique(return_counts=True); x.dim() and x.masked_select(x != 0); x.unique_consecutive()",
     "saved": "import copy, io; copy.deepcopy(x.detach()); torch.save(x.detach(), io.BytesIO())",
     "sorted": "sorted([x.float().sum(), x.float().mean()], key=float)",
 }

@@ -11,6 +11,7 @@ import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,7 +196,7 @@ class Screens:
         return {"points": points, "next": following and next(filter(None, following.groups()))}
 
 
-def settled(page: Asked) -> dict[str, object]:
+def settled(page: Asked) -> dict[str, Any]:
     """What the page says once nothing is being graded."""
     state = page.settled()
     return {
@@ -269,7 +270,8 @@ def test_every_screen_says_the_same(folder: Path, grader: Grader, monkeypatch: p
             assert screens.hint(said["next"]), what
         assert page is not None
         about = json.loads(page.post("/data/explore/about", {})[4:])  # behind its length
-        assert list(about["whose"].values()) == ["yours"] * 12
+        passed = [whose for whose in about["whose"].values() if whose == "yours"]
+        assert said["passed"]["core"] == f"{len(passed)} of 12"
     finally:
         if session is not None:
             session.close()
