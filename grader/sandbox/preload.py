@@ -12,6 +12,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Collection
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox import no_compiler
@@ -42,7 +43,7 @@ def load_torch(*, once: bool = False) -> None:
     """Imports torch and what it needs at the first backward pass and the first meta tensor. One thread.
 
     `once`: for a process that grades once, so that what is seldom needed is left to whoever needs it."""
-    if once:
+    if once and not _back_ends_beside_torch():
         no_compiler.put_off_kernels()
     import torch
 
@@ -61,6 +62,11 @@ def load_torch(*, once: bool = False) -> None:
     no_compiler.install()
     private_torch.when_references_are_there = no_compiler.afterwards
     meta_below_python()
+
+
+def _back_ends_beside_torch() -> bool:
+    """Whether a package brings torch a device: it runs while torch is imported, and may need all of torch there."""
+    return bool(metadata.entry_points(group="torch.backends"))
 
 
 def _stays_off(*given: object) -> bool:
