@@ -19,6 +19,8 @@ PEAK_ROOM = 1.3  # and for a memory peak, which includes whatever was alive at t
 SAVED_ROOM = 1.1  # and for what is kept for a backward pass, which depends on how each operation is written
 MEMORY = ("largest", "live", "peak", "saved")  # the measures that tell one mistake from another
 ON_PURPOSE = re.compile(r"(^|:\s*)(raise|assert)\b")  # a line that raises deliberately
+# What people raise for an argument that they don't take; of other types, as NotImplementedError, the type counts.
+REFUSALS = frozenset({"ValueError", "AssertionError", "TypeError", "RuntimeError", "IndexError", "Exception"})
 OF_A_SOLUTION, OF_A_CATALOGUE = "solutions", re.compile("misconceptions|mistakes")
 OF_A_CLASS = ("__init__", "forward", "__call__")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -109,7 +111,8 @@ def said_by(raised: Raised, call: Call) -> tuple[str, str]:
     purpose are worded differently by everyone, so only the place counts: the called code itself, or code below it, as
     in a model with too many tokens."""
     if ON_PURPOSE.search(raised.source):
-        return "", "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
+        kind = "" if raised.type in REFUSALS else raised.type
+        return kind, "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):
         return "", "dimensions"
     return raised.type, VARIABLE.sub(r"\1", STRAY.sub(r"\1\2\3)", ADDRESS.sub("0x", raised.message)))
