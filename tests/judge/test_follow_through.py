@@ -514,7 +514,8 @@ def test_no_way_leads_from_a_public_name_to_a_helper(grader: Grader, monkeypatch
     for route in re.findall(r'^    "([\w ]+)": lambda', ROUTES, re.MULTILINE):
         if route == "a monitor" and sys.version_info < (3, 12):
             continue
-        if route in ("an import", "a changed table", "a changed builtin"):  # through our modules, which are concealed
+        # Through our modules, which are concealed; and what searches memory is refused.
+        if route in ("an import", "a changed table", "a changed builtin", "objects", "referents", "referrers"):
             continue
         assert route in "\n".join(report.notes), route
 
@@ -575,7 +576,7 @@ def renormalise(weights, mask):
 def test_in_a_learners_kit_what_does_not_rest_on_it_is_told(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
     """Step 4 is written, and wrong; its masked_softmax calls a step 2 that is not written."""
     monkeypatch.setattr(follow_through, "with_references", lambda sources, names: None)
-    monkeypatch.setattr("grader.judge.grader.is_recorded", lambda folder: True)
+    monkeypatch.setattr("grader.judge.routes.is_recorded", lambda folder: True)
     sources = {
         "step02_softmax": ("step02_softmax.py", UNWRITTEN),
         "step04_causal_mask": ("step04_causal_mask.py", ON_IT),
