@@ -254,23 +254,6 @@ def close_graders() -> None:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does: with everything ended that was started."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def held() -> Iterator[None]:
     """Defers a stop to the end of the block, so that a report that is written is also counted."""
     late: list[int] = []
@@ -286,7 +269,7 @@ def held() -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         if late:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(late[0])
 
 
 def begin(limits: Limits) -> None:

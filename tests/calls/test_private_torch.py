@@ -80,8 +80,8 @@ def test_each_that_the_room_names_is_told_of() -> None:
 
 
 def privately(path: Path) -> set[str]:
-    """The private names of torch in a module: imported, or reached by dots from what is. An op of torch's may begin with
-    an underscore and is no private name."""
+    """The private names of torch in a module: imported, or reached by dots from what is. An op of torch's may begin
+    with an underscore and is no private name."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     known, found = {"torch": "torch"}, set()
     for node in ast.walk(tree):

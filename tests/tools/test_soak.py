@@ -43,7 +43,8 @@ def test_large_answers_are_given_back(name: str) -> None:
     """What a judge held of thousands of tensors, or of 250 MB, is the system's again once the submission is graded."""
     (attack,) = (attack for attack in hostile.attacks() if attack.name == name)
     with Grader(1, LIMITS) as grader:
-        for code in (hostile.GOOD, "def softmax(x, dim=-1):\n    return x.mean()\n"):  # what a judge reads once, as mistakes
+        # A wrong one, too: what a judge reads once, as mistakes, stays.
+        for code in (hostile.GOOD, "def softmax(x, dim=-1):\n    return x.mean()\n"):
             grader.grade(hostile.one_file(hostile.STEP, code), [hostile.STEP], device="cpu", seed=3)
         assert hostile.left_behind(grader) == []
         (judge,) = hostile.descendants(hostile.zygote_pid(grader))
