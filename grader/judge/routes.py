@@ -8,6 +8,7 @@ or rests on a step that was not handed in, is graded on references (`follow_thro
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from grader.base.language import gettext as _
 from grader.base.paths import is_recorded, step_folder
@@ -15,7 +16,9 @@ from grader.base.results import CheckResult, Status, StepResult
 from grader.course.stubs import is_untouched
 from grader.judge.imported_names import imported_steps
 from grader.judge.messages import GradeRequest, Route, StepGraded
-from grader.oracle.live import Solution
+
+if TYPE_CHECKING:  # it needs torch, and a command has none
+    from grader.oracle.live import Solution
 
 
 def first(request: GradeRequest, device: str) -> Route:

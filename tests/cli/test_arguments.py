@@ -224,4 +224,5 @@ def test_a_python_without_the_packages_hands_over(tmp_path: Path) -> None:
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho handed "$@"\n')
     python.chmod(0o755)
-    assert run(*bare, folder=tmp_path).stdout == b"handed -P -m grader hint 4\n"
+    handed = f"handed -P {tmp_path / 'grader' / '__main__.py'} hint 4\n"
+    assert run(*bare, folder=tmp_path).stdout.decode() == handed

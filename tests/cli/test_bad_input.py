@@ -231,5 +231,5 @@ def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str
 )
 def test_errors_under_make_speak_of_make(words: str, says: str) -> None:
     """As the Makefile runs them; the name that was probably meant is suggested."""
-    assert "RUN := KIT_TYPED=make $(VENV) -P -m grader\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "RUN := KIT_TYPED=make $(VENV) -P grader/__main__.py\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
     assert refused(words, KIT_TYPED="make").endswith(says)

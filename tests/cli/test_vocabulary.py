@@ -87,7 +87,7 @@ def test_make_hands_on_what_was_typed(tmp_path: Path) -> None:
     text = 'Mina\'s "red"  ball; (a, b) `x` *'
     words = ["make", "-n", "-s", "-o", ".venv/ready", "generate", f"TEXT={text}", "TOP_K=3", "PYTHON=x", "KIT_LANG=ko"]
     line = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-    handed = shlex.split(line.partition(" -m grader ")[2])
+    handed = shlex.split(line.partition(" grader/__main__.py ")[2])
     assert handed[0] == "generate" and sorted(handed[1:]) == sorted([f"TEXT={text}", "TOP_K=3"])
 
 
