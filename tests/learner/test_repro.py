@@ -118,7 +118,7 @@ def test_a_file_runs_alone(tmp_path: Path) -> None:
     site = tmp_path / ".venv" / "lib" / "python3" / "site-packages"
     site.mkdir(parents=True)
     recipe = (paths.ROOT / "Makefile").read_text(encoding="utf-8")
-    assert '"exercises.pth").write_text("../../../..\\n")' in recipe
+    assert '"exercises.pth").write_text("../../../..\\n"' in recipe
     (site / "exercises.pth").write_text("../../../..\n", encoding="utf-8")
     run = "import site, sys, runpy; site.addsitedir(sys.argv[1]); sys.path.remove(''); runpy.run_path(sys.argv[2])"
     file = tmp_path / "exercises" / "step08_multi_head.py"
