@@ -98,7 +98,7 @@ def test_a_line_that_is_refused_leaves_no_process_behind() -> None:
         "from grader.judge import zygote_process as early\n"
         "start, pids = early.ZygoteProcess, []\n"
         "class Noted(start):\n"
-        "    def __init__(self): super().__init__(); pids.append(self.pid)\n"
+        "    def __init__(self, **how): super().__init__(**how); pids.append(self.pid)\n"
         "early.ZygoteProcess = Noted\n"
         "import atexit, os, runpy\n"
         "def gone():\n"
