@@ -48,13 +48,16 @@ def listening(hear: Callable[[str], None]) -> Iterator[bool]:
 def lines(hear: Callable[[str], None]) -> Iterator[bool]:
     """Calls `hear` with each letter of the lines that are typed into a pipe, as an editor's console is; yields whether
     it is one. The end of the pipe means nothing."""
-    terminal = sys.stdin.fileno() if sys.stdin else None
-    if terminal is None or sys.platform == "win32" or not stat.S_ISFIFO(os.fstat(terminal).st_mode):
+    pipe = None
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or in the place of one
+        if sys.platform != "win32" and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+            pipe = sys.stdin.fileno()
+    if pipe is None:
         yield False
         return
     over_read, over_write = os.pipe()
     reading = threading.Thread(
-        target=_read, args=(terminal, over_read, lambda key: hear(key) if key else None), daemon=True
+        target=_read, args=(pipe, over_read, lambda key: hear(key) if key else None), daemon=True
     )
     reading.start()
     try:
