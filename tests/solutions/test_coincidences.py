@@ -35,7 +35,7 @@ def pairs(step: Solution) -> dict[str, set[tuple[str, str]]]:
             if check.name.endswith("by_hand"):
                 replies = asked.answers(wrong, check.name, Question(check.function, 1, "cpu", [], frozenset({name})))
                 if replies is not None and replies.refused:
-                    told[check.name] = replies.prints
+                    told[check.name] = [taken.kept() for taken in replies.prints]
         if told:
             by_answers[name, msgpack.encode(told)].add(wrong.called)
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
