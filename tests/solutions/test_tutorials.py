@@ -47,7 +47,7 @@ TUTORIALS = (
                 return context, weights
         """, (
             ("weights = F.softmax(scores, dim=-1)", "weights = F.softmax(scores, dim=0)",
-             "additive_softmax_over_batch"),
+             "softmax_over_first_dimension"),
         )),
     Tutorial(20, "MultiHeadAttention", """
         class MultiHeadAttention(nn.Module):
@@ -194,6 +194,6 @@ def test_each_flaw_costs_points_and_is_named(tutorial: Tutorial, right: str, wro
     step = STEPS[tutorial.step]
     clinic, replaced = Clinic(step), typed(tutorial, right, wrong)
     assert points(step, clinic, replaced) < step.points
-    ways = [way for each in clinic.diagnosis(replaced, 1).values() for way in each]
+    ways = [way for each in clinic.diagnosis(replaced, 1, generated=True).values() for way in each]
     named = {way.form_of or way.name for way in ways}
     assert name in named
