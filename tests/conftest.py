@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from xdist.scheduler import LoadFileScheduling
 
 from grader.base.limits import Limits
 from grader.course import exercises
 from grader.judge.grader import Grader
-from tests.whole import THOROUGH
+from tests.schedule import pytest_xdist_make_scheduler  # noqa: F401  pytest finds the hook here
+from tests.whole import THOROUGH, WHOLE
 
 # These take longest. They begin first: what runs last alone leaves the other processor idle.
 LONG = (
@@ -31,24 +29,13 @@ LONG = (
 )
 
 
-class ByFileAndStep(LoadFileScheduling):
-    """Tests of one file stay in one process, which shares their warm grader; those of the course, by step."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        step = re.search(r"\[(step\d\d)", nodeid) if "test_course.py" in nodeid else None
-        return super()._split_scope(nodeid) + (step[1] if step else "")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """The one above, for `-n`."""
-    return ByFileAndStep(config, log)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long files first (Python's sort keeps the order of the others), and nothing `thorough` in `make test`."""
-    if not THOROUGH and not config.option.keyword:  # a test that is asked for by its name is run
-        left = [item for item in items if item.get_closest_marker("thorough") is None]
+    """The long files first (Python's sort keeps the order of the others); nothing `thorough` in `make test`, and
+    nothing `exhaustive` in CI."""
+    skipped = {"exhaustive": not WHOLE, "thorough": not THOROUGH}
+    if any(skipped.values()) and not config.option.keyword:  # a test that is asked for by its name is run
+        marked = [marker for marker, is_skipped in skipped.items() if is_skipped]
+        left = [item for item in items if not any(item.get_closest_marker(marker) for marker in marked)]
         config.hook.pytest_deselected(items=[item for item in items if item not in left])
         items[:] = left
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))

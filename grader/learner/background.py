@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import queue
 import threading
@@ -116,10 +115,15 @@ class BackgroundGrader:
 
     def _prepare_one(self) -> None:
         """Prepares the first of the steps that may be graded next."""
-        with contextlib.suppress(IndexError, grader.NotIsolated, GraderError):
+        try:
             ahead = self._ahead.pop(0)
             self._prepared.add(ahead)
             self._grader.prepare(ahead[0], device=self._device, seed=ahead[1])
+        except (IndexError, grader.NotIsolated, GraderError):
+            pass
+        except ValueError:  # a descriptor that was closed meanwhile
+            if not self._closed:
+                raise
 
     def _work(self) -> None:
         """The thread: grades the steps of the queue, and prepares others while it is empty."""
