@@ -88,6 +88,7 @@ def test_what_stays_on_the_cpu_is_refused() -> None:
     assert [one for one in looked_at if one["refused"] != "True"] == []
 
 
+@pytest.mark.exhaustive
 def test_memory_outside_of_torch_is_seen_there() -> None:
     """The simulation's own tensors are Python's, and do not count; a matrix of scores in an array or a list does."""
     looked_at = swept("outside_torch", "10")
@@ -255,6 +256,7 @@ def test_repro_makes_the_failing_call_there(python: Path, step4: Any) -> None:
     assert ".py" in said
 
 
+@pytest.mark.exhaustive
 def test_what_only_a_gpu_shows_ends_with_a_page(python: Path, tmp_path: Path) -> None:
     """`make cuda` on this device: every part, in little. The kernel of step 29 has no driver here, which is a line."""
     command = [python, "-m", "tools.cuda", "--device", "sim", "--quick", "--seconds", "60", "--out", tmp_path]
@@ -322,6 +324,7 @@ def test_explore_computes_there_and_says_so(python: Path, solved: Path, tmp_path
     assert there["following"]["ids"]
 
 
+@pytest.mark.exhaustive
 def test_labs_and_training_run_there(python: Path, tmp_path: Path) -> None:
     """A lab with figures from the device, and a few steps of training; a checkpoint brings its random numbers along."""
     run(python, "lab", "flash", "--device", "sim", "--seconds", "3", "--predict", "1", "--model", "kit", cwd=ROOT)

@@ -239,7 +239,7 @@ def without_times(entry: Graded) -> object:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("edited", ["no steps", "another student", "points"])
+@pytest.mark.parametrize("edited", sample(["no steps", "another student", "points"]))
 def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Path) -> None:
     """What is read back was lying in a folder: it counts when it is about this student and these steps."""
     hand_in(tmp_path / "class" / "ada", RIGHT)
@@ -290,7 +290,7 @@ def test_two_classes_at_once_have_the_marks_of_each_alone(tmp_path: Path) -> Non
         }
 
 
-@pytest.mark.parametrize("kind", one_round.FOLDERS)
+@pytest.mark.parametrize("kind", sample(one_round.FOLDERS))
 def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -588,7 +588,7 @@ def slow_class(tmp_path: Path) -> Path:
 
 @pytest.mark.thorough
 @needs_proc
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", sample([signal.SIGTERM, signal.SIGINT, signal.SIGKILL]))
 def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     slow_class: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -613,7 +613,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 @pytest.mark.thorough
 @needs_proc
-@pytest.mark.parametrize("what", ["judge", "zygote"])
+@pytest.mark.parametrize("what", sample(["judge", "zygote"]))
 def test_a_killed_process_of_the_pool_loses_nobody(what: str, slow_class: Path, tmp_path: Path) -> None:
     """It is as when memory runs out: the run goes on with new ones, and at the end nothing is left."""
     process = command(slow_class, tmp_path / "out")

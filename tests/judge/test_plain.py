@@ -119,6 +119,7 @@ def test_what_is_asked_again_knows_nothing_of_before(graders: tuple[Grader, Grad
     same(graders, read, [hostile.STEP])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.thorough
 def test_a_slow_answer_is_waited_for(graders: tuple[Grader, Grader]) -> None:
     """In few messages it isn't: then it is asked again."""

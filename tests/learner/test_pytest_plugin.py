@@ -147,6 +147,7 @@ def core() -> list[str]:
     return [step.name for step in steps.steps() if step.track == "core"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.thorough
 def test_workers_of_xdist_share_the_seed_and_the_steps(mixed: Path, tmp_path: Path) -> None:
     """With -n 2 the verdicts are the same, and a step is graded by one worker."""

@@ -24,6 +24,7 @@ from tests import browser
 from tests.asked import Asked
 from tests.browser import Tab
 from tests.watched import Session
+from tests.whole import SPOKEN
 
 pytestmark = pytest.mark.thorough
 
@@ -84,7 +85,7 @@ def readable(tab: Tab) -> None:
 
 
 @browser.needed
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_from_a_fresh_start_to_green(folder: Path, opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
     """Step 1: its lesson, a hint, a save, what was built by it, other right ways, and the button to what comes next; a
     reload and a restart show the same."""
@@ -114,7 +115,7 @@ def test_from_a_fresh_start_to_green(folder: Path, opened: Callable[..., tuple[S
 
 
 @browser.needed
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
     """Step 4 by `make watch PAGE=1`: heat maps and the diagnosis beside the lesson, the lines that it is about, a
     syntax error with line and caret, then green with the mask drawn; the save of another step is said."""
@@ -153,7 +154,7 @@ def test_a_wrong_and_a_right_save(folder: Path, opened: Callable[..., tuple[Sess
 
 
 @browser.needed
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_a_lab_with_its_prediction(opened: Callable[..., tuple[Session, Tab]], spoken: str) -> None:
     """What it asks, an answer, its progress, and its page with the prediction in it."""
     _session, tab = opened(spoken=spoken)
@@ -250,7 +251,7 @@ def test_many_requests_right_after_the_start(folder: Path) -> None:
 
 
 @browser.needed
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_a_report_on_a_phone(spoken: str, tmp_path: Path) -> None:
     """390 pixels wide: a step's name breaks after an underscore alone, one heat map stands below the other, and nothing
     but what scrolls is wider."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.base import language
 from tests import browser
 from tests.browser import Tab
 from tests.labs.test_labs import solved
 from tests.watched import Session
+from tests.whole import SPOKEN
 
 pytestmark = [pytest.mark.thorough, browser.needed]
 
@@ -32,7 +32,7 @@ DRAWN = "[...document.querySelectorAll('.look-maps canvas')].map((one) => one.to
 ZOOMS = "[...document.querySelectorAll('.look-title button')].map((one) => one.disabled)"
 
 
-@pytest.fixture(scope="module", params=language.LANGUAGES)
+@pytest.fixture(scope="module", params=SPOKEN)
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Tab]]:
     """The course's page at its tab, all steps but step 12 solved."""
     folder = tmp_path_factory.mktemp("explore")

@@ -16,6 +16,7 @@ from grader.web import comparison, editor, lesson
 from tests import browser
 from tests.browser import Tab
 from tests.watched import Session
+from tests.whole import SPOKEN
 
 STEP = "step04_causal_mask"
 RIGHT = (paths.step_folder(STEP) / "reference.py").read_text(encoding="utf-8")
@@ -62,7 +63,7 @@ def go(tab: Tab, path: str) -> None:
 
 @browser.needed
 @pytest.mark.thorough
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_a_loop_is_said_stopped_and_mended(folder: Path, opened: Opened, spoken: str) -> None:
     """Green, then a loop: the old verdict is grey at once, what is asked is said with seconds, and after the limit that
     no answer came; a stop ends it, and so does a better save."""
@@ -86,7 +87,7 @@ def test_a_loop_is_said_stopped_and_mended(folder: Path, opened: Opened, spoken:
 
 @browser.needed
 @pytest.mark.thorough
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_an_open_tab_revives(folder: Path, opened: Opened, spoken: str) -> None:
     """After a restart on the same port the old tab goes on; an address without its token says what to do."""
     session, tab = opened("4", spoken=spoken)
@@ -128,7 +129,7 @@ def test_files_that_hold_nothing_to_grade(folder: Path, opened: Opened) -> None:
 
 @browser.needed
 @pytest.mark.thorough
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_nearer_to_the_editor(folder: Path, opened: Opened, spoken: str) -> None:
     """A button and the numbers of lines open the file there; the keys of watch mode work; the lessons are searched; and
     after green another right way is next to one's own."""
@@ -162,7 +163,7 @@ def test_nearer_to_the_editor(folder: Path, opened: Opened, spoken: str) -> None
 @browser.needed
 @browser.axe_needed
 @pytest.mark.thorough
-@pytest.mark.parametrize("spoken", language.LANGUAGES)
+@pytest.mark.parametrize("spoken", SPOKEN)
 def test_axe_finds_nothing_serious(folder: Path, opened: Opened, spoken: str) -> None:
     """On any page, wide and on a phone."""
     _session, tab = opened(spoken=spoken)
