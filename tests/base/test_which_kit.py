@@ -98,3 +98,21 @@ def test_each_program_finds_the_kit_that_starts_it(copy: Path, tmp_path: Path) -
     assert grader.STARTS in program("grader")[3]
     texts = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in (ROOT / "grader").rglob("*.py")}
     assert [str(path) for path, text in texts.items() if "sys.path.append" in text] == []
+
+
+def test_a_process_of_multiprocessing_does_not_run_the_command_again() -> None:
+    """As `make kit` starts them: by the path of `grader/__main__.py`, which a spawned process would run first."""
+    code = (
+        "import sys, types\n"
+        "path = sys.argv[1]\n"
+        "main = sys.modules['__main__'] = types.ModuleType('__main__')\n"
+        "main.__file__, sys.argv = path, [path, '--help']\n"
+        "try: exec(compile(open(path).read(), path, 'exec'), vars(main))\n"
+        "except SystemExit: pass\n"
+        "from multiprocessing import spawn\n"
+        "told = spawn.get_preparation_data('one')\n"
+        "print(told.get('init_main_from_path'), told.get('init_main_from_name'))\n"
+    )
+    words = [sys.executable, "-P", "-c", code, str(ROOT / "grader" / "__main__.py")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == "None grader.__main__"

@@ -379,7 +379,7 @@ def test_a_remark_and_a_request_for_a_second_look(tmp_path: Path) -> None:
     said = "assignment,student,step,remark,request\nscores,ada,,well done,\nscores,ada,2,see line 3,why not 10?\n"
     marking = term(tmp_path, remarks=said + "scores,brook,3,,please look again\n")
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
-    assert [(one.student, one.waiting) for one in done.standings] == [("ada", ""), ("brook", "please look again")]
+    assert [(one.student, one.requests) for one in done.standings] == [("ada", []), ("brook", ["please look again"])]
     page = (tmp_path / "out" / "pages" / "ada.html").read_text(encoding="utf-8")
     for sentence in ("Remark: well done", "A second look was asked for: why not 10?", "Answer: see line 3"):
         assert sentence in page
