@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -16,6 +17,19 @@ class ByFileAndStep(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         step = re.search(r"\[(step\d\d)", nodeid) if "test_course.py" in nodeid else None
         return super()._split_scope(nodeid) + (step[1] if step else "")
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Hands the next file to a process. If it has ended, which xdist may not have noticed yet, `remove_node` takes
+        the file back."""
+        with contextlib.suppress(OSError):
+            super()._assign_work_unit(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Hands out files until the process has two tests: it begins its last one only when it knows what comes next.
+        xdist gives one file to a process that replaces another, and waits for ever if that holds a single test."""
+        super()._reschedule(node)
+        if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            self._reschedule(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Takes a process that has ended out, and returns the test that ended it. xdist would hand its finished files
