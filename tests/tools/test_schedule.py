@@ -47,7 +47,9 @@ class Process:
 
 def scheduler_of(names: list[str], processes: list[Process]) -> ByFileAndStep:
     """A scheduler that has handed the first of `names` to two processes."""
-    two = SimpleNamespace(getvalue=lambda _name: ["2*popen"], option=SimpleNamespace(loadscopereorder=False, debug=False))
+    two = SimpleNamespace(
+        getvalue=lambda _name: ["2*popen"], option=SimpleNamespace(loadscopereorder=False, debug=False)
+    )
     scheduler = ByFileAndStep(cast(Any, two))
     for process in processes:
         scheduler.add_node(cast(Any, process))
