@@ -293,10 +293,10 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
     made: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
-        made.append([
-            svg.cell_button(column * side, row * side, side, (index, row, column), how(row, column))
-            for row in range(len(matrix)) for column in range(len(matrix[0]))
-        ] if how else [])  # fmt: skip
+        size = len(matrix), len(matrix[0])
+        made.append(
+            svg.cell_buttons(how, index, size, lambda row, column: (column * side, row * side), side) if how else []
+        )
     return made
 
 
