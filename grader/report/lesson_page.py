@@ -98,7 +98,7 @@ def _stills(picture: Sheet | Still) -> Sequence[Still]:
 
 
 def _still(
-    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Explained | None], first: int
+    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Sums | None], first: int
 ) -> list[Markup]:
     match picture:
         case Matrices():

@@ -72,7 +72,9 @@ def test_a_lesson_on_the_page(monkeypatch: pytest.MonkeyPatch, words: str) -> No
     assert main.run(words.split()) == 0 and [given[1] for given in shown] == ["step04_causal_mask"]
 
 
-@pytest.mark.parametrize(("words", "says"), [("grade SEED=x KIT_LANG=ko", "SEED"), ("grade --seed x", "--seed"), ("grade nix", "nix")])
+@pytest.mark.parametrize(
+    ("words", "says"), [("grade SEED=x KIT_LANG=ko", "SEED"), ("grade --seed x", "--seed"), ("grade nix", "nix")]
+)
 def test_an_error_names_what_was_typed(words: str, says: str) -> None:
     """The option in its own spelling, and the command to type next, which is one for all, in either language."""
     typed = [sys.executable, "-m", "grader", *words.split()]
