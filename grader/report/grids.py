@@ -70,6 +70,7 @@ def _coloured(matrix: Grid) -> bool:
 
 
 def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Sums | None], number: int) -> Markup:
+    """One matrix as SVG, with labels, outlines of what differs, and the colour scale below the last one."""
     title, matrix = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
@@ -133,6 +134,7 @@ def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[M
 
 
 def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scale: Scale, blank: bool) -> list[Markup]:
+    """One cell: its colour, and its number or sign if there is space."""
     x, y, cell = frame.x(column), frame.y(row), frame.cell
     if value is None and blank:
         return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]

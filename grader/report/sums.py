@@ -80,6 +80,7 @@ def in_call(call: str) -> list[Matrix]:
 
 
 def _is_matrix(value: object) -> bool:
+    """Whether the value is a list of equally long, non-empty lists of numbers."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -156,6 +157,7 @@ def _as_parts(target: Rows, whole: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as weights after dropout, if it is that: entries are zero or scaled up by the rate."""
     pairs = [pair for lines in zip(target, weights[1], strict=True) for pair in zip(*lines, strict=True)]
     after, before = (sum(pair[side] for pair in pairs if pair[0] > 0) for side in (0, 1))
     rate = round(20 * (1 - before / after)) / 20 if after > before > 0 else 0.0
