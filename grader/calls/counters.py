@@ -175,7 +175,11 @@ def let_pass() -> None:
 def _look() -> None:
     """Registers the fallback that observes every op, if it isn't yet."""
     if not _Fallback.looks:
-        _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
+        _Fallback.register(_seen, looks=True)
+
+
+def _seen(keys: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    return run(op, keys, args, kwargs)
 
 
 # The positions of an op's two factors: every matrix product, linear layer or einsum ends in one of these.
