@@ -171,6 +171,7 @@ def _read_texts(file: Path, document: Document) -> None:
 
 
 def _add_text(entry: Entry, line: str) -> None:
+    """Adds a line to the entry's text, or sets its nudge."""
     if line.startswith("> "):
         entry.nudge = line[2:].strip()
     else:
@@ -205,6 +206,7 @@ class _Reader:
             _require_whole(entry, self.document.of_many_steps)
 
     def _heading(self, title: str, place: str) -> None:
+        """Starts the entry, or the list of entries, under this heading."""
         as_in = AS_IN.fullmatch(title)
         self.as_in = int(as_in[1] or 0) if as_in else None
         listed = as_in or title == TOGETHER
@@ -280,6 +282,7 @@ def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
 
 
 def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
+    """The facts with one more, as its text says. Raises Unreadable for an unknown one."""
     if NAMES.fullmatch(part):
         return replace(facts, names=tuple(re.findall(r"\w+", part)))
     if caught := CAUGHT_BY.fullmatch(part):

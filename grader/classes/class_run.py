@@ -202,6 +202,7 @@ def _last(out: Path) -> Plan | None:
 
 @contextmanager
 def _pool(request: Request) -> Iterator[pools.Pool]:
+    """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
             grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))

@@ -112,6 +112,7 @@ class _Reading:
             self._add_written(step, written)
 
     def _add_written(self, step: str, written: Mapping[str, str]) -> None:
+        """Adds a step's answer that was found under these names: one text is the source, several are a problem."""
         submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):

@@ -63,6 +63,7 @@ class Track:
 
     @property
     def _text(self) -> str:
+        """The track's text in the language in use, else in English; empty without a file."""
         for spoken in (current(), FALLBACK):
             file = self.folder / f"track.{spoken}.md"
             if file.is_file():

@@ -45,6 +45,7 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
 
 
 def _table(standings: Sequence[Standing]) -> Table:
+    """The table: student, score, a mark for each step."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("student"))
     table.add_column(_("score"), justify="right", no_wrap=True)

@@ -113,6 +113,7 @@ def standing(graded: Graded, changed: str = "") -> Standing:
 
 
 def _step(step: StepResult) -> StepStanding:
+    """A student's result in one step, in short."""
     named = [check.misconception for check in step.checks if check.misconception]
     failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
     stuck = step.stuck
