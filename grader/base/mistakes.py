@@ -99,7 +99,7 @@ class Document:
     of_many_steps: bool = False
 
     def add(self, name: str, place: str) -> Entry:
-        """A new entry. Raises Unreadable."""
+        """Adds an entry with this name, and returns it. Raises Unreadable if it exists."""
         place = f"{place}: {name}"
         if not all(map(NAME.fullmatch, name.split(JOINED))):
             raise Unreadable(N_("{place} is no name: write it in lower case, like not_scaled."), place=place)
@@ -213,7 +213,7 @@ class _Reader:
         self.entry = Entry(title, place) if listed else self.document.add(title, place)
 
     def _line(self, entry: Entry, line: str, place: str) -> None:
-        """Reads a line that is neither a heading nor code."""
+        """Reads a line that is neither a heading nor code: text of the entry, or a list item with one of its forms."""
         if not line.lstrip().startswith("- "):
             _add_text(entry, line.strip())
         elif entry.name == TOGETHER:
@@ -306,7 +306,7 @@ def _pairs(item: str) -> Iterator[tuple[str, str]]:
 
 
 def _require_whole(entry: Entry, of_many_steps: bool) -> None:
-    """Raises Unreadable if something is missing."""
+    """Raises Unreadable if an entry lacks code, a name, a check or one of its three lines of text."""
     facts = entry.ways[0].facts if entry.ways else FormFacts()
     joined = JOINED in entry.name
     if not all(way.code for way in entry.ways) or not (entry.ways or of_many_steps):

@@ -254,7 +254,7 @@ class MatrixProducts(EveryOp):
         self.measured: Counter[str] = Counter()
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
-        """Counts the products of an op."""
+        """Adds an op's multiplications and additions to `measured`, by dtype, if it is a matrix product."""
         name = op.short
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]

@@ -215,7 +215,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
 
 
 def _save(request: Request, standings: list[Standing]) -> None:
-    """Writes nbgrader's gradebook."""
+    """Writes the class's marks into nbgrader's gradebook. Raises Impossible."""
     from grader.classes import gradebook
 
     entries = (load(request.out, standing.file) for standing in standings)

@@ -97,7 +97,7 @@ def grader_failed(answer: Answer) -> bool:
 def _once(
     pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
 ) -> Iterator[tuple[tuple[str, Task], Answer]]:
-    """Answers in the order they come."""
+    """Each task with its answer, in the order in which the answers come; so many tasks at a time."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
     running: dict[Future[Report], tuple[str, Task]] = {}

@@ -46,6 +46,7 @@ def _drawing_options(parser: Parser) -> None:
 
 
 def _lab_line(parser: Parser) -> None:
+    """Adds the options of `lab`."""
     parser.argument("NAME", help=_("The lab; without it, the list of them."))
     _demo_line(parser)
 

@@ -132,7 +132,7 @@ class _Reading:
             submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
     def notebooks(self) -> None:
-        """Reads the answer cells of notebooks."""
+        """Reads the answer cells of all notebooks, and notes those that can't be read or answer a step twice."""
         submission = self.submission
         unusable_notebooks: dict[str, str] = {}
         answered, left = 0, MAX_NOTEBOOK

@@ -17,7 +17,8 @@ ROWS = 40  # students up to which each has a line
 
 
 def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
-    """The students with their scores, or of a large class those without one, and how it went."""
+    """The table of students with scores (in a large class only of those without a score), and counts, median and mean;
+    `kept` is the number of students who were not graded again."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]

@@ -61,7 +61,7 @@ class ZygoteProcess:
         self._ended = False
 
     def poll(self) -> bool:
-        """Whether it has ended."""
+        """Whether the process has ended; collects its status."""
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0

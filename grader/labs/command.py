@@ -192,7 +192,7 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
 
 
 def grid(table: labs.Table) -> Grid:
-    """A table for the terminal."""
+    """A lab's table as rich prints it."""
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
     for index, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(index) else "left", overflow="fold")

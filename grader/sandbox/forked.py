@@ -119,6 +119,7 @@ class ForkedProcess:
         self, launcher: ForkLauncher, pid: int, channel: socket.socket, output: int, faults: int, folder: str,
         limits: Limits,
     ) -> None:  # fmt: skip
+        """Takes over the worker `pid`, its channel, and the descriptors of its output and of its stack dumps."""
         self._launcher, self._pid, self._channel, self._folder = launcher, pid, channel, folder
         self._output, self._faults, self._limits = output, faults, limits
         self._kept = bytearray()

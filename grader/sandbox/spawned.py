@@ -161,7 +161,7 @@ class SpawnedProcess:
         self.kill()
 
     def kill(self) -> int | None:
-        """Kills its whole session."""
+        """Kills the process with all of its session; returns its wait status, None if that is unknown."""
         self._over = True
         if hasattr(os, "killpg"):
             with contextlib.suppress(OSError):
