@@ -123,7 +123,7 @@ def read(folder: Path, korean: bool = False) -> Document:
 
 @cache
 def _read(files: tuple[tuple[Path, int], ...], korean: bool, of_many_steps: bool) -> Document:
-    """What files with these times of change hold: each is read once."""
+    """The parsed files at these times of change; each is read once."""
     document = Document(of_many_steps=of_many_steps)
     for file, _changed in files:
         if korean:

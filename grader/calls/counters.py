@@ -79,7 +79,7 @@ class Op(NamedTuple):
 
     @property
     def short(self) -> str:
-        """Its name alone: `add`."""
+        """The op's name without namespace and overload: `add`."""
         return self.name.partition("::")[2].partition(".")[0]
 
 

@@ -246,7 +246,6 @@ class Round:
         self._done(chosen, chosen.attempt)
 
     def _done(self, graded: Graded, attempt: int, kept: bool = False) -> None:
-        """Marks a student's result, writes the files about it if they have changed, and notes its standing."""
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
@@ -292,7 +291,6 @@ def _possible(step: StepResult, steps: Collection[str]) -> bool:
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
-    """The record of a student before grading."""
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,

@@ -119,7 +119,6 @@ def _cannot() -> list[str]:
 
 
 def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources) -> PairView:
-    """A pair as the page shows it; the first WITH_SOURCES pairs with their files side by side."""
     second = (known if pair.known else students).get(pair.second, {})
     steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [

@@ -73,7 +73,7 @@ class Standing(Graded, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Whether it is late as the download says, but not how late."""
+        """Whether the download says that the hand-in was late, but not by how much."""
         return bool(self.mark and self.mark.unsure)
 
     @property

@@ -75,7 +75,7 @@ class ZygoteProcess:
             os.kill(self.pid, SIGKILL)
 
     def wait(self, seconds: float) -> None:
-        """Waits until it has ended, and kills it after this time."""
+        """Waits until the process has ended, and kills it after so many seconds."""
         deadline = time.monotonic() + seconds
         while not self.poll() and time.monotonic() < deadline:
             time.sleep(0.005)

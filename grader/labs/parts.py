@@ -49,7 +49,7 @@ class Need:
     package: str = ""
 
     def is_for(self, device: str) -> bool:
-        """Whether it can be used on this device, here."""
+        """Whether the step can be used on this device, on this machine."""
         return not self.package or (device == "cuda" and importlib.util.find_spec(self.package) is not None)
 
 
