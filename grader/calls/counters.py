@@ -79,7 +79,7 @@ class Op(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The op's name without namespace and overload: `add`."""
+        """Its name alone: `add`."""
         return self.name.partition("::")[2].partition(".")[0]
 
 
@@ -254,7 +254,7 @@ class MatrixProducts(EveryOp):
         self.measured: Counter[str] = Counter()
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
-        """Adds an op's multiplications and additions to `measured`, by dtype, if it is a matrix product."""
+        """Counts the products of an op."""
         name = op.short
         if name in FACTORS:
             first, second = args[FACTORS[name] :][:2]

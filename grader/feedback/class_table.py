@@ -17,8 +17,7 @@ ROWS = 40  # students up to which each has a line
 
 
 def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
-    """The table of students with scores (in a large class only of those without a score), and counts, median and mean;
-    `kept` is the number of students who were not graded again."""
+    """The students with their scores, or of a large class those without one, and how it went."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]
@@ -46,7 +45,6 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
 
 
 def _table(standings: Sequence[Standing]) -> Table:
-    """The table: student, score, a mark for each step."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("student"))
     table.add_column(_("score"), justify="right", no_wrap=True)
