@@ -176,11 +176,11 @@ class Kernels:
         _register(self._module, name, key, function, with_keyset)
 
     def fallback(self, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
-        """Registers a function for all ops without one of their own there."""
+        """Registers a function for all ops that have none of their own at this key."""
         _register_fallback(self._module, key, function, with_keyset)
 
     def destroy(self) -> None:
-        """Takes away all of them."""
+        """Removes all registrations."""
         _reset(self._module)
 
 
@@ -362,7 +362,7 @@ def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
 
 
 def in_python(op: Any) -> Callable[..., Any]:
-    """What torch runs in Python for an op on `meta`, imported."""
+    """torch's function in Python that computes an op on `meta`, imported first."""
     tables = importlib.import_module("torch._decomp").global_decomposition_table
     kinds = ("meta", "post_autograd", "pre_autograd")
     found: Callable[..., Any] = next(tables[kind][op] for kind in kinds if op in tables[kind])

@@ -107,6 +107,7 @@ def conceal() -> None:
 
 
 def _classes(modules: Any) -> list[type]:
+    """The classes of this package that these modules hold, each once."""
     return list({
         id(value): value for module in modules for value in vars(module).values()
         if isinstance(value, type) and value.__module__.partition(".")[0] == OURS

@@ -182,6 +182,7 @@ def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
 
 
 def _described(failed: Failed) -> LeftOut:
+    """A statement that was left out as it is sent: the error with its place, each text cut."""
     raised = described(failed.error, lambda _name: False, None)
     message = str(failed.error.msg) if isinstance(failed.error, SyntaxError) else raised.message  # without the place
     source = linecache.getline(failed.file, failed.line).strip()
