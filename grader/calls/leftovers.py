@@ -34,7 +34,8 @@ OWNERS = (
     "torch", "torch._C", "torch._tensor", "torch.autograd", "torch.autograd.function", "torch.autograd.grad_mode",
     "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.special",
     "torch.optim", "math", "random", "operator", "functools", "itertools", "collections", "copy", "dataclasses",
-    "inspect", "time", "types", "typing", "numpy", "numpy.linalg", "numpy.random",
+    "abc", "enum", "inspect", "numbers", "time", "types", "typing", "typing_extensions", "numpy", "numpy.linalg",
+    "numpy.random", "torch.fft", "__future__", "collections.abc",
 )  # fmt: skip
 CLASSES = (torch.Tensor, nn.Parameter, torch.autograd.Function, torch.optim.Optimizer)
 SIGNALS = [

@@ -101,6 +101,7 @@ NAMES = (
     Private("torch.utils._python_dispatch.TorchDispatchMode", "sees each op of a call", "no measure of a call"),
     Private("torch.utils._python_dispatch._disable_current_modes", "noted: hides ops from modes"),
     Private("torch._C.DisableTorchFunction", "noted: hides functions from modes"),
+    Private("torch._C._to_dlpack", "noted: hands out memory past modes"),
     Private("torch.overrides._get_current_function_mode", "whether a judge's arithmetic is bounded", "a slower judge"),
     Private("torch.overrides._pop_mode_temporarily", "lifts that bound for work of ours", "a slower judge"),
     Private("torch.utils._pytree.tree_map", "changes an op's arguments", "a number on the CPU fails on meta"),
@@ -196,6 +197,7 @@ REGISTERING: tuple[Attribute, ...] = (
     (_C, "_dispatch_library"), *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
 )  # fmt: skip
 MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
+PAST_MODES: tuple[Attribute, ...] = ((_C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
     (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")

@@ -25,6 +25,7 @@ PROSE = re.compile(
     re.DOTALL,
 )
 IMPORTS = re.compile(r"(?:^|[;:])[ \t]*+(?:from[ \t]++([\w.]++)[ \t]++)?import\b([^\n;]*+)", re.MULTILINE)
+AFTER_A_DOT = re.compile(r"(?<=\.)\s++")
 STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)$")
 # What an exercise needs of Python and torch: none of them does anything by being imported.
 ORDINARY = {
@@ -61,10 +62,11 @@ def is_ordinary(source: str) -> tuple[bool, set[str]]:
     """Whether a file, read as text, has no effect beyond its own names, and the modules that it imports. In doubt it
     isn't ordinary."""
     text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrRtT" else "", unicodedata.normalize("NFKC", source))
-    modules, names = set[str](), [text]
+    text = text.replace("\\\n", " ")
+    modules, names = set[str](), [AFTER_A_DOT.sub("", text)]
     for module, imported in IMPORTS.findall(text):
-        if "(" in imported and not STEP.match(module):
-            return False, modules  # its names may be on lines that follow
+        if ("(" in imported or "*" in imported) and not STEP.match(module):
+            return False, modules  # its names may be on lines that follow, or on none
         parts = [part.split()[0] for part in imported.split(",") if part.strip()]
         modules.update([module] if module else parts)
         names += [f".{part}" for part in parts] if module else []

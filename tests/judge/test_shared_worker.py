@@ -102,6 +102,12 @@ OUT_OF_SIGHT = (
     "__import__('os')",
     "from torch import utils",
     "torch.builtins.open('file', 'w')",
+    "torch.  sys",
+    "(torch.\n  sys)",
+    "x = 1.\nimport ctypes",
+    "torch.\\\n  sys",
+    "from torch import *\nsys",
+    "from torch import \\\n sys",
     "import operator\noperator.attrgetter('sys.modules')(torch)",
     "import typing\ntyping.get_type_hints(right)",
 )
