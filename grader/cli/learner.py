@@ -40,7 +40,6 @@ def _grade_line(parser: Parser) -> None:
 
 
 def _grade(args: Namespace) -> None:
-    """Grades a submission, and shows or writes the report. Raises BadInput."""
     if args.open and args.html is None:
         raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
     names = common.chosen_steps(args, "grade")
