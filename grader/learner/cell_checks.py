@@ -120,7 +120,7 @@ def _warm_grader() -> _WarmGrader:
 
 def _step_name(wanted: str) -> str:
     try:
-        return choice.one(wanted)
+        return choice.single(wanted)
     except choice.Unknown as unknown:
         raise _no_such(unknown) from None
 

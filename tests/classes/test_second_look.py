@@ -103,7 +103,7 @@ def test_a_table_that_says_nothing_clear_is_refused(row: str, says: str, tmp_pat
 )  # fmt: skip
 def test_what_is_read_of_a_request(text: str, found: list[tuple[str, str]] | None) -> None:
     """Anyone may have made it: it is short in the end."""
-    requests = second_look.asked(text)
+    requests = second_look.appeals_in(text)
     assert len(requests) <= second_look.MOST and all(len(one.text) <= second_look.LONGEST for one in requests)
     if found is not None:
         assert [(one.step, one.text) for one in requests] == found

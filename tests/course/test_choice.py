@@ -84,9 +84,9 @@ def test_what_is_unknown_is_one_sentence(
 
 def test_one_step_where_one_is_meant(solutions: Path) -> None:
     """A range of one is one."""
-    assert choice.one("4-4", solutions) == "step04_causal_mask"
+    assert choice.single("4-4", solutions) == "step04_causal_mask"
     with pytest.raises(choice.Unknown, match="Only one step fits here, and 1-2 stands for 2"):
-        choice.one("1-2", solutions)
+        choice.single("1-2", solutions)
 
 
 def test_the_core_and_what_was_begun(solutions: Path) -> None:

@@ -259,7 +259,7 @@ def test_half_a_copy_is_found_and_a_known_source_too() -> None:
     students["old"] = disguised(earlier["student 14"])
     del students["student 00"]
     found = similarity.pairs(students, STUBS, {f"2025/{name}": files for name, files in earlier.items()})
-    first = {(pair.first, pair.second, pair.known) for pair in found[:2]}
+    first = {(pair.first, pair.second, pair.is_known) for pair in found[:2]}
     assert first == {("half", "student 01", False), ("old", "2025/student 14", True)}
 
 
