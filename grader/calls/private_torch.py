@@ -193,8 +193,9 @@ KEY_SWITCHES: tuple[Attribute, ...] = tuple(
 )
 # What registers a function at a key: the library's own key, or one by its name.
 REGISTERING: tuple[Attribute, ...] = (
-    (_C, "_dispatch_library"), *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
-)  # fmt: skip
+    (_C, "_dispatch_library"),
+    *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
+)
 MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(

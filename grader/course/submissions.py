@@ -74,9 +74,10 @@ class _Reading:
         """The steps that nothing written answers so far, and without a known problem."""
         sources, problems = self.submission.sources, self.submission.problems
         return [
-            step for step in self.steps
+            step
+            for step in self.steps
             if step not in problems and (step not in sources or answer_cells.is_untouched(sources[step][1]))
-        ]  # fmt: skip
+        ]
 
     def modules(self) -> None:
         """Reads the files that Python could import."""

@@ -175,8 +175,10 @@ class Marking:
         table may know each member's submission."""
 
         def filled(times: Mapping[str, datetime]) -> dict[str, datetime]:
-            found = {student: next((times[name] for name in names if name in times), None)
-                     for student, names in shared.items()}  # fmt: skip
+            found = {
+                student: next((times[name] for name in names if name in times), None)
+                for student, names in shared.items()
+            }
             return {student: time for student, time in found.items() if time} | dict(times)
 
         return dataclasses.replace(self, times=filled(self.times), pushed=filled(self.pushed))

@@ -654,7 +654,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         ("examples/course/submissions", ["--jobs", "0"], "--jobs"),
         ("examples/course/submissions", ["--earlier", "nowhere"], "nowhere is not a readable folder"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path: Path) -> None:
     """And it ends in the command to type."""
     code, said = ended(command(Path(folder), tmp_path / "out", *more))
@@ -684,8 +684,9 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
     silent = nullcontext(lambda graded, kept: None)
     done = class_run.run(asked(tmp_path / "in", tmp_path / "out"), lambda total: silent)
     assert [(one.student, one.score, one.error) for one in done.standings] == [
-        ("ada", 6.0, ""), ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
-    ]  # fmt: skip
+        ("ada", 6.0, ""),
+        ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
+    ]
     assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"]
     for folder in ("ada", "bob"):
         shutil.rmtree(tmp_path / "in" / folder)
@@ -721,7 +722,7 @@ def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
         ("Ada L_77_assignsubmission_file_/step04_causal_mask.py", f"Ada L_98_assignsubmission_file_/{STEP}.py"),
         ("ada_12_345_step04_causal_mask.py", f"ada_LATE_12_789_{STEP}-1.py"),
     ],
-)  # fmt: skip
+)
 def test_an_earlier_assignment_is_found_by_person(before: str, now: str, tmp_path: Path) -> None:
     """In the folders of an earlier week, whatever number Moodle gives there; of two of one name, neither is taken."""
     for folder, name in (("week1", before), ("week2", now)):
@@ -801,8 +802,9 @@ def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     hand_in(tmp_path / "in" / "ada", RIGHT)
     file = tmp_path / "scheduler.json"
-    started = [dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
-                            with_kit=with_kit)]  # fmt: skip
+    started = [
+        dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file), with_kit=with_kit)
+    ]
     try:
         until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), 60.0)  # the whole of it
         address = json.loads(file.read_text())["address"]

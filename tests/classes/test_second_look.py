@@ -49,8 +49,9 @@ def test_a_request_in_a_file_waits_and_is_answered(tmp_path: Path) -> None:
     out = played(tmp_path)
     waiting = rows(out / "requests.csv")
     assert [(row["student"], row["step"], row["request"]) for row in waiting] == [
-        ("ada", NAMES[1], "'=1+1 is what the sheet asks and more of it"), ("ada", NAMES[2], "please look at line 3"),
-    ]  # fmt: skip
+        ("ada", NAMES[1], "'=1+1 is what the sheet asks and more of it"),
+        ("ada", NAMES[2], "please look at line 3"),
+    ]
     (files,) = [row for row in rows(out / "files.csv") if row["file"] == "second_look.txt"]
     assert files["what became of it"] == "a request for a second look"
     assert "Handed in and not read" not in page(out)
@@ -78,8 +79,10 @@ def test_a_remark_on_a_line_stands_beside_that_line(tmp_path: Path) -> None:
     graded = load(out, "ada")
     assert graded is not None and graded.mark is not None
     (step,) = [step for step in graded.mark.steps if step.step == NAMES[3]]
-    assert step.lines == [LineRemark(line=2, code="y = 2", text="Remark: why `y`?"),
-                          LineRemark(line=99, code="", text="Remark: beyond")]  # fmt: skip
+    assert step.lines == [
+        LineRemark(line=2, code="y = 2", text="Remark: why `y`?"),
+        LineRemark(line=99, code="", text="Remark: beyond"),
+    ]
     assert "2  y = 2</code>" in page(out) and "why" in page(out)
 
 

@@ -223,8 +223,9 @@ def test_a_track_is_begun_and_graded(course: Path, tmp_path: Path) -> None:
     file.write_text("import torch\n\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n", encoding="utf-8")
     report = json.loads(run(course, *graded).stdout)
     assert [(track["name"], track["title"], track["max_score"]) for track in report["tracks"]] == [
-        ("core", "Attention from scratch", 14.0), ("positions", "Where a token is", 8.0),
-    ]  # fmt: skip
+        ("core", "Attention from scratch", 14.0),
+        ("positions", "Where a token is", 8.0),
+    ]
     assert (report["score"], report["max_score"]) == (sum(track["score"] for track in report["tracks"]), 22.0)
     assert [step["track"] for step in report["steps"]] == ["core", "core", "positions"]
     said = run(course, "grade", "--submission", str(folder), "--html", str(tmp_path / "report.html")).stdout

@@ -84,7 +84,7 @@ LEAVES = {
     "what a finaliser prints": "class Last:\n    def __del__(self):\n        print('gone', flush=True)\nlast = Last()",
     "half of the memory": "import operator\noperator.kept = torch.ones(1 << 26)",
     "a patched watcher": "from grader.calls import responder\nresponder.cotangents = lambda outputs: iter(outputs)",
-}  # fmt: skip
+}
 # What only a look at the text can tell.
 OUT_OF_SIGHT = (
     "open('file', 'w')",
