@@ -86,6 +86,7 @@ _OPS: dict[int, Op] = {}
 
 
 def _found(op: Any) -> Op:
+    """The cached description of a dispatcher's op, by the identity of its object."""
     found = _OPS.get(id(op))
     if found is None:
         qualified, _dot, overload = (name := op.name()).partition(".")
@@ -350,6 +351,8 @@ class SavedForBackward(EveryOp):
                 self._note(leaf)
 
     def _note(self, saved: Tensor) -> Tensor:
+        """Counts the elements of a saved tensor's storage, unless it was counted or is a parameter's; returns the
+        tensor."""
         storage = saved.untyped_storage()
         place = storage.data_ptr()
         if place not in self._ours and place not in self._seen:

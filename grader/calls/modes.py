@@ -58,6 +58,7 @@ class Circumstances(Contexts):
         self._meters = {measure: make() for measure, make in makers.items() if measure in options.measures}
 
     def __enter__(self) -> Self:
+        """Enters each context that the options of the call ask for."""
         if self._options.no_grad:
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
@@ -159,6 +160,7 @@ class OneDevice(UncompiledMode):
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Runs an op. Raises RuntimeError, as an accelerator does, if it mixes `meta` and CPU tensors."""
         kwargs = kwargs or {}
         tensors = _tensors([*args, *kwargs.values()] if kwargs else args)
         others = [leaf for leaf in tensors if not leaf.is_meta]
@@ -202,6 +204,8 @@ class ResultBefore:
     arguments' memory don't count: they have to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Calls the target with other values in its arguments, keeps a copy of the result, and restores the
+        arguments."""
         given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
         values = [_copy(leaf) for leaf in given]
         for leaf in given:
@@ -269,6 +273,7 @@ class PeakMemory:
         self.measured: int | None = None
 
     def __enter__(self) -> PeakMemory:
+        """Starts to trace allocations, unless they are traced; the peak counts from here."""
         _warm_up()
         self._before_us = tracemalloc.is_tracing()
         if not self._before_us:
@@ -337,6 +342,7 @@ class KernelLaunches(Contexts):
         self.measured = 0
 
     def __enter__(self) -> KernelLaunches:
+        """Wraps Triton's launchers until the block ends, as far as they are imported."""
         super().__enter__()
         for module, name, method in LAUNCHERS:
             if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported

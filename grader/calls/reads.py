@@ -130,6 +130,7 @@ class FunctionNames(private_torch.FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function of torch, or another that handles its arguments, and notes its name if that is torch's."""
         try:
             name = self._known[func]
         except (KeyError, TypeError):
@@ -242,6 +243,7 @@ class Watched(FunctionNames):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function of torch and, while reads are recorded, notes which one is reading."""
         if Reads.record is not None:  # a read inside a function is told from one of the author's own
             Watched.calling = str(getattr(func, "__name__", ""))
             if func is torch.tensor:  # it reads the numbers in a list past the dispatcher
@@ -288,6 +290,8 @@ def _note_reads() -> list[Any]:
 
 
 def _noting(op: Any, kept: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A kernel for an op that reads a value: it records `kept(value)` for tensors that are not on `meta`."""
+
     def noting(keys: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         value = counters.run(op, keys, (tensor, *args), kwargs)
         if Reads.record is not None and not tensor.is_meta:

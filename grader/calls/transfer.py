@@ -181,6 +181,7 @@ def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> A
 
 
 def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+    """The tensor with its values on the CPU, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) not in devices.tensor_types():
         return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
@@ -196,6 +197,7 @@ def _travelling_tensor(value: Tensor) -> Placed | Opaque:
 
 
 def _travelling_array(value: np.ndarray[Any, Any]) -> Any:
+    """The array, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) is not np.ndarray:
         return Opaque(f"a {type(value).__name__}, a kind of array, of shape {shape}")

@@ -108,6 +108,7 @@ class Implementation:
         return call
 
     def _ask(self, call: Call, maker: Exchange | None = None) -> Answer:
+        """Sends a call, with those that wait before it, or queues it. Raises CheckFailed."""
         waiting = self._waiting.copy()
         self._waiting.clear()
         call.first = tuple(earlier.call for earlier in waiting)

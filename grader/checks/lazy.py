@@ -247,6 +247,8 @@ class Queue:
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:
+        """The outcomes of a group of messages, sent at once or known from before. Raises Odd if one is not an ordinary
+        answer."""
         if not frames:
             return []
         self.groups.append(frames)
@@ -318,6 +320,8 @@ def passed(
 
 
 def _run(function: Callable[..., None], queue: Queue, reference: Oracle, seed: int) -> Verdict:
+    """Runs a check with its calls queued. Returns the passing verdict; raises Odd, or what the check raises, if it does
+    not pass so."""
     trial = Trial(function.__name__, queue, reference, seed=seed)
     trial.student._queue, trial.reference._before_reading = queue, queue.flush
     before, Queue.active = Queue.active, queue

@@ -44,6 +44,8 @@ def cases(name: str, how: Asked) -> list[Case]:
 
 
 def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: int) -> Case:
+    """A case as a check: one public name with sizes of `narrow`, `leading` axes before, and so many tokens."""
+
     def small(value: Any) -> Any:
         return narrow if isinstance(value, int) and value >= FIXED else value
 

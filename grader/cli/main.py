@@ -106,7 +106,7 @@ def as_typed(sentence: str) -> str:
         command = next((command for command in every_command() if command.name == name), None)
         if command is None or name in NOT_OF_MAKE:
             return found[0]
-        named = ["HELP=1"] if words == ["--help"] else parser_of(command).as_names(words)
+        named = parser_of(command).as_names(words)
         return found[0] if named is None else " ".join([CALLED, name, *named])
 
     return COMMAND.sub(spelled, sentence)
@@ -204,7 +204,7 @@ def _run(words: list[str], early: Any) -> int:
         return run(words, early)
     except Misunderstood as problem:
         is_command = any(command.name == words[0] for command in every_command())
-        instead = refusal(problem, f"{words[0] if is_command else 'grade'} --help")
+        instead = refusal(problem, f"{words[0] if is_command else 'grade'} HELP=1")
         print(language.typed(str(instead)), file=sys.stderr)
         return 2
     except BadInput as refused:

@@ -190,6 +190,7 @@ def _with_loops(
 
 
 def _untold(verdict: Verdict) -> str:
+    """The message without values, for a check that ran with a reference in the learner's process."""
     if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":

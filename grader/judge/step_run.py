@@ -112,6 +112,7 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
+        """Runs the checks on one of so many devices, in few messages if possible, and diagnoses those that fail."""
         route = routes.first(self._request, device)
         if route is Route.FEW_MESSAGES and self._ran_quickly(device, devices):
             self._routes.add(route)
@@ -216,6 +217,7 @@ class DeviceRun:
         return all(ending.passes for ending in self.endings)
 
     def _end(self, verdicts: list[Verdict]) -> None:
+        """Sets `endings`: one for each check, with its verdict and its share of the points."""
         each = zip(self.step.checks, verdicts, outcome.unproven(verdicts), strict=True)
         self.endings = [
             Ending(

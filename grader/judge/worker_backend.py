@@ -121,6 +121,7 @@ class WorkerBackend:
             self._worker = None
 
     def _start(self) -> Worker:
+        """Starts a worker and imports the step in it. Raises CheckFailed if that fails, or has been tried too often."""
         if "" in self._lost:  # the file itself can't be imported
             raise self._lost[""]
         if self._started >= MAX_WORKERS:

@@ -154,6 +154,7 @@ def with_results(before: Progress, submission: Submission, results: Iterable[Ste
 
 
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:
+    """The progress in one step, from the files and the last verdict."""
     has_problem = name in submission.problems
     source = submission.sources.get(name)
     is_written = has_problem or source is not None and not is_untouched(source[1])

@@ -244,6 +244,7 @@ def all_steps(board: Board) -> RenderableType:
 
 
 def _what_next(board: Board) -> Text:
+    """The line about the next step to do, or that all pass."""
     following = board.following()
     if following is None and board.progress.ungraded:
         return Text(_("Looking at every step …"), "dim")

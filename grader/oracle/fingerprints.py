@@ -213,6 +213,8 @@ def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
     """Everything of these values that must be equal; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
+        """The type of one value, with its shape, dtype, device and exact content, as far as two right answers share
+        them."""
         match leaf:
             case Placed(tensor, device):
                 exact = 0 if loosely and tensor.dtype == torch.int64 else _exact(tensor)

@@ -117,6 +117,7 @@ class SharedScripts:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        """Holds the lock of the shared file for one block, against other processes."""
         assert self._descriptor is not None
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, START)
         try:

@@ -98,6 +98,7 @@ class Tape(Asked):
     """Answers in place of the reference and the misconceptions, from a recording."""
 
     def __init__(self, file: Path) -> None:
+        """Reads a tape. Raises DamagedTape if another version of the kit wrote it."""
         if tape_version(file) != __version__:
             raise DamagedTape(str(file))
         stored = load(file.read_bytes())

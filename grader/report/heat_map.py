@@ -192,6 +192,8 @@ def scale_of(matrices: Iterable[Matrix]) -> Scale:
 
 
 def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:
+    """The areas of one colour, and the numbers by their colour, in pixels; NaN and infinities always have their
+    number."""
     shades = [[None if value is None else scale.shade(value) for value in line] for line in matrix]
     numbered = max(len(matrix), len(matrix[0])) <= NUMBERED
     numbers: dict[str, list[Number]] = defaultdict(list)

@@ -180,6 +180,7 @@ def _overwrite_small(libc: Any) -> None:
 
 
 def _seal_functions_and_frames() -> None:
+    """Has the attributes of our functions and frames that lead to names of ours give empty ones."""
     _seal(
         types.FunctionType,
         "__globals__",

@@ -123,6 +123,7 @@ def _run_ops(device: str) -> None:
 
 
 def _run_attention(x: torch.Tensor) -> torch.Tensor:
+    """Runs the ops of an attention step once, so that workers inherit them warm."""
     import torch
     from torch.nn import functional as F
 
@@ -144,6 +145,7 @@ def _run_attention(x: torch.Tensor) -> torch.Tensor:
 
 
 def _run_dropout_and_norm(x: torch.Tensor) -> None:
+    """Runs the ops of dropout, layer norm and GELU once."""
     import torch
 
     kept = torch.rand_like(x) >= 0.1
@@ -155,6 +157,7 @@ def _run_dropout_and_norm(x: torch.Tensor) -> None:
 
 
 def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
+    """Runs the ops of a loss and of sampling once."""
     import torch
     from torch.nn import functional as F
 
@@ -187,6 +190,7 @@ def meta_below_python() -> None:
 
 
 def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
+    """Registers torch's Python kernels for `meta` again, so that they run without Python's dispatch; then ours."""
     import torch
 
     if no_compiler.kernels_wait:
@@ -244,6 +248,7 @@ def _layer_norm_on_meta(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, ...]:
+    """The three results of layer norm on `meta`; by torch's own kernel if a shape does not fit."""
     import torch
 
     shape = torch.Size(normalized_shape)
@@ -294,6 +299,7 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tenso
 
 
 def _where(pred: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor | None:
+    """The result of `where` on `meta`; None if its arguments are not ordinary ones."""
     import torch
 
     given = (pred, first, second)

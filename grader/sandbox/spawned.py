@@ -74,6 +74,8 @@ class SpawnedProcess:
         self._pump(self._popen.stderr, self._keep)
 
     def _pump(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        """Reads a stream in a thread of its own and passes each piece to `take`, empty bytes at the end."""
+
         def run() -> None:
             with stream:
                 while piece := os.read(stream.fileno(), 1 << 16):

@@ -202,7 +202,7 @@ def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.Monkey
         ("No. Type: python -m grader grade --step step01_scores", "No. Type: make grade STEP=step01_scores"),
         ("Type: python -m grader hint step01_scores", "Type: make hint STEP=step01_scores"),
         ("Type: python -m grader begin --track positions", "Type: make begin TRACK=positions"),
-        ("Type: python -m grader train --help", "Type: make train HELP=1"),
+        ("Type: python -m grader train HELP=1", "Type: make train HELP=1"),
         ("Type: python -m grader train --resume --text 'a b'", "Type: make train RESUME=1 TEXT='a b'"),
         ("Type: python -m grader lint 4", "Type: python -m grader lint 4"),
         ("Type: python -m grader class 'a b' --step 1", "Type: make class SUBMISSIONS='a b' STEP=1"),
