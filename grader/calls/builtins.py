@@ -113,6 +113,7 @@ class BuiltIns:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Ends this block's noting, and goes on with that of an outer block."""
         if self._any_torch is not None:
             self._any_torch.close()
         BuiltIns.noted, BuiltIns.places = self._outer.pop()

@@ -48,6 +48,7 @@ class EveryOp:
     _was_included = False
 
     def __enter__(self) -> Self:
+        """Adds this watch to those that see each op."""
         _look()
         self._was_included = is_included(KEY)
         EveryOp.watching = (*EveryOp.watching, self)
@@ -174,7 +175,11 @@ def let_pass() -> None:
 def _look() -> None:
     """Registers the fallback that observes every op, if it isn't yet."""
     if not _Fallback.looks:
-        _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
+        _Fallback.register(_seen, looks=True)
+
+
+def _seen(keys: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    return run(op, keys, args, kwargs)
 
 
 # The positions of an op's two factors: every matrix product, linear layer or einsum ends in one of these.
@@ -287,6 +292,7 @@ class Narrowed(UncompiledMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Runs an op, and sets `seen` if a result is a float other than float64."""
         result = func(*args, **(kwargs or {}))
         for leaf in result if isinstance(result, list | tuple) else (result,):
             self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
@@ -310,6 +316,7 @@ class SavedForBackward(EveryOp):
         self.measured = 0
 
     def __enter__(self) -> Self:
+        """Has autograd hand each tensor that it saves to `_note`."""
         super().__enter__()
         private.push_saved_hooks(self._note, lambda saved: saved)
         self._made: dict[int, tuple[private.WeakStorage, int]] = {}

@@ -80,7 +80,7 @@ class Circumstances(Contexts):
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:
-        """Puts what was recorded into the outcome of a call that gave this result."""
+        """Puts the recorded names and measurements into the outcome of the call that gave this result."""
         if self._functions is not None and self._options.functions:
             outcome.functions = sorted(self._functions.names)
         if saved := self._meters.get("saved"):
@@ -116,6 +116,7 @@ class CopiesStay(FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function; a copy of a tensor is made on the device of that tensor."""
         kwargs = kwargs or {}
         given = args[0] if args else kwargs.get("data", kwargs.get("obj"))
         if func in self.MAKERS and isinstance(given, Tensor) and kwargs.get("device") is None:
@@ -132,6 +133,7 @@ class UnwrittenIsNan(FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function, and fills what `empty` and its like return with NaN."""
         made = func(*args, **(kwargs or {}))
         if func in self.MAKERS and made.is_floating_point():
             with torch.no_grad():  # a leaf with gradients refuses
@@ -230,7 +232,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """True if a later call overwrote it."""
+        """Whether a later call has overwritten the result of the first."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -243,6 +245,7 @@ def _copy(leaf: Tensor | np.ndarray[Any, Any]) -> Any:
 
 
 def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
+    """Overwrites a tensor or an array with these values."""
     if isinstance(leaf, np.ndarray):
         np.copyto(leaf, values)
     else:
@@ -284,6 +287,7 @@ class PeakMemory:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Sets `measured`, in bytes, unless the code disturbed the tracing."""
         if tracemalloc.is_tracing() and not PeakMemory.disturbed:
             self.measured = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
         if not self._before_us:
@@ -301,6 +305,8 @@ def _warm_up() -> None:
 
 
 def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function of `tracemalloc`: a call of it makes the measurement void."""
+
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         PeakMemory.disturbed = True
@@ -352,6 +358,8 @@ class KernelLaunches(Contexts):
         return self
 
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps a launcher so that its calls are counted."""
+
         @in_place_of(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:
             self.measured += 1

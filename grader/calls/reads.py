@@ -178,18 +178,18 @@ class FunctionNames(private_torch.FunctionMode):
         return noted
 
 
-def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
-    """torch's function that switches modes off, noting its use."""
+def _noted_switch(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's function that switches modes off, or that no mode sees, noting its use."""
 
-    def noting() -> Any:
+    def noting(*args: Any) -> Any:
         FunctionNames.hidden.add(switch.__name__)
-        return switch()
+        return switch(*args)
 
     return noting
 
 
 # Before a learner's file can import the originals.
-for _switch in private_torch.MODE_SWITCHES:
+for _switch in (*private_torch.MODE_SWITCHES, *private_torch.PAST_MODES):
     private_torch.put(_switch, _noted_switch)
 
 
@@ -213,6 +213,13 @@ class Watched(FunctionNames):
     def __init__(self) -> None:
         super().__init__()
         self._known.update(dict.fromkeys((*SHOWING, *COPYING, *COMPARING)))
+        self._handed_out: list[tuple[Tensor, Tensor, str]] = []  # memory, its bits, and the function that gave it
+
+    def look(self) -> None:
+        """Notes what was written past torch, since its last function, into memory that was handed out."""
+        for tensor, bits, name in self._handed_out:
+            if not torch.equal(_bits(tensor), bits):
+                FunctionNames.hidden.add(name)
 
     def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function that shows or copies a tensor."""
@@ -250,7 +257,18 @@ class Watched(FunctionNames):
                 for leaf in leaves(args):
                     if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.numel() == 1:
                         leaf.item()
-        return super().__torch_function__(func, types, args, kwargs)
+        self.look()
+        result = super().__torch_function__(func, types, args, kwargs)
+        self._handed_out = [(tensor, _bits(tensor), name) for tensor, _before, name in self._handed_out]
+        if isinstance(func, PLAIN) and func in HANDING_OUT and type(args[0]) in devices.tensor_types():
+            self._handed_out += [(each, _bits(each), func.__name__) for each in args[:1] if not each.is_meta]
+        return result
+
+    def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As of any function; what it writes last is not torch's."""
+        result = super()._entered(func, args, kwargs)
+        self.look()
+        return result
 
     @staticmethod
     def _compared(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -265,7 +283,13 @@ class Watched(FunctionNames):
 SHOWING = (Tensor.__repr__, Tensor.__format__)
 COPYING = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.to)
 COMPARING = (Tensor.equal, torch.equal)
+HANDING_OUT = (Tensor.numpy, Tensor.__array__, Tensor.untyped_storage)  # memory that other code can write to
 TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__)  # what follows is not torch's work
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """A copy of a tensor's memory."""
+    return torch.empty(0, dtype=torch.uint8).set_(private_torch.storage_of(tensor)).clone()
 
 
 def _shown(tensor: Tensor, spec: str = "") -> str:

@@ -256,6 +256,7 @@ class Responder:
         return modules.method(module, call.name)
 
     def _circumstances(self, call: Call, inputs: Inputs, built_ins: BuiltIns | None) -> Circumstances | Ordinary:
+        """The context in which a call runs; a cheap one for a trusted call with ordinary options."""
         if self.is_trusted and built_ins is None and Ordinary.suits(call.options):
             return Ordinary()
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]

@@ -89,7 +89,7 @@ class Inputs:
 
     @property
     def wide(self) -> bool:
-        """True if a float64 tensor is among them."""
+        """Whether a float64 tensor is among the arguments."""
         return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
 
     def modified(self) -> list[str]:
@@ -255,6 +255,7 @@ def _near(error: BaseException, frame: types.FrameType) -> str:
 
 
 def _frames(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:
+    """The frames of a traceback with their lines, from the outermost."""
     walker = error.__traceback__
     while walker is not None:
         yield walker.tb_frame, walker.tb_lineno

@@ -134,6 +134,7 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 
 
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
+    """The failure of an answer of another type or value: both as text, below `where` in the answer."""
     shown = show_value(got)
     if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))

@@ -34,7 +34,7 @@ class Draw:
     """Draws the inputs of one check from the run's seed.
 
     One seed gives the same numbers on every device and machine, under every version of torch and NumPy: the bits are
-    those of a PCG64, whose stream NumPy keeps as it is, and all that is computed of them in float64 is exact. So a tape
+    those of a PCG64, a stream that NumPy never changes, and all that is computed of them in float64 is exact. So a tape
     holds no inputs. The values are rounded to the requested dtype, on the CPU.
     """
 

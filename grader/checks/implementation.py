@@ -121,7 +121,7 @@ class Implementation:
         return self._answered(exchange, outcome, waiting)
 
     def _answered(self, exchange: Exchange, outcome: Outcome, waiting: list[Exchange]) -> Answer:
-        """The answer with this outcome. Raises CheckFailed if there is none."""
+        """The answer with this outcome. Raises CheckFailed if the call gave no value."""
         call = exchange.call
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)

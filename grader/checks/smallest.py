@@ -73,7 +73,7 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
 
 
 def _right(ask: Callable[[], Any]) -> Any:
-    """The reference's answer; None if sizes do not fit each other."""
+    """The reference's answer; None if it has none for these sizes."""
     try:
         return ask()
     except CheckFailed:

@@ -236,6 +236,7 @@ def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> Step
 
 
 def _why_blocked(wrong: StepResult) -> str:
+    """The sentence about the earlier step that is wrong, and the check that fails there."""
     broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)

@@ -205,6 +205,7 @@ class Grader:
         return graded[step].result, reproduction
 
     def _request(self, submission: Submission, device: str, seed: int | None) -> GradeRequest:
+        """The request for a submission, with no steps yet; a new seed if `seed` is None."""
         seed = new_seed() if seed is None else seed
         return GradeRequest(
             submission.sources, submission.problems, [], device, seed, current(), self.limits,
@@ -285,13 +286,14 @@ class Grader:
         return Cancelled("cancelled")
 
     def _close_judges(self) -> None:
+        """Closes the channels of all judges, which ends them."""
         for judge in self._judges:
             with contextlib.suppress(OSError):
                 judge.close()
         self._judges.clear()
 
     def stop(self) -> None:
-        """Ends a grading in progress, from another thread: it raises GraderError there."""
+        """Ends a grading in progress, from another thread: its `grade` raises GraderError."""
         self._source.stop()
 
     def close(self) -> None:

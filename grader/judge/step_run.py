@@ -155,6 +155,7 @@ class StepRun:
         return DeviceRun(self._step, student, self._answers, device, devices, not self._load.public, self._tell)
 
     def _note(self, run: DeviceRun) -> None:
+        """Adds the results of one device, with the worker's output unless a reference ran in its process."""
         if not self._load.public:
             self._output.append(run.student.printed().replace(NO_TERMINAL, no_terminal()))
         self._endings += run.endings
@@ -176,7 +177,7 @@ class StepRun:
 
 @dataclass
 class DeviceRun:
-    """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, where values
+    """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, if values
     may be shown, a smaller case of what is too large to show. `devices` share the points of each."""
 
     step: Solution
@@ -253,7 +254,7 @@ class DeviceRun:
         return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, where the same checks fail as in another run."""
+        """The misconceptions behind each failing check, if the same checks fail as in another run."""
         self._end([self._verdict(check, self.answers.seed) for check in self.step.checks])
         each = zip(self.endings, other.endings, strict=True)
         return self._diagnoses() if all(own.verdict.status == its.verdict.status for own, its in each) else {}

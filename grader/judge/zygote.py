@@ -268,6 +268,7 @@ def _children() -> list[int]:
 
 
 def _signal_group(pid: int, number: int) -> None:
+    """Sends a signal to a process and its group; does nothing if they have ended."""
     # The worker may not have called setsid yet: then it has no process group of its own.
     with contextlib.suppress(OSError):
         os.kill(pid, number)
@@ -276,6 +277,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _close_all_but(keep: set[int]) -> None:
+    """Closes every descriptor from 3 on, except these."""
     start = 3
     for descriptor in sorted(keep):
         os.closerange(start, descriptor)

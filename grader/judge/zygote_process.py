@@ -70,7 +70,7 @@ class ZygoteProcess:
         return self._ended
 
     def kill(self) -> None:
-        """Kills it, unless it has ended."""
+        """Kills the process, unless it has ended."""
         if not self.poll():
             os.kill(self.pid, SIGKILL)
 

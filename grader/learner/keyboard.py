@@ -107,6 +107,7 @@ if sys.platform == "win32":
             over.set()
 
     def _in_foreground(terminal: int) -> bool:
+        """Whether this process may read the terminal and change it."""
         return True
 
     @contextlib.contextmanager

@@ -36,7 +36,7 @@ class StepProgress:
 
     @property
     def passes(self) -> bool:
-        """Whether it passed when last graded."""
+        """Whether the step passed when last graded."""
         return self.result is not None and self.result.status == "pass"
 
     @property
@@ -59,7 +59,7 @@ class TrackProgress:
 
     @property
     def is_started(self) -> bool:
-        """Whether a step of it has a file; the core always is."""
+        """Whether the track has a file of one of its steps; the core is always started."""
         return self.track.name == choice.CORE or any(step.has_file for step in self.steps)
 
     @property

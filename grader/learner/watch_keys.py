@@ -163,6 +163,7 @@ class Keys:
         self.session.waiting = list(self.board.names)
 
     def _hint(self, name: str) -> None:
+        """Shows one more hint of a step, or a notice if it has none."""
         try:
             self.board.hints = lessons.next_hint(name, self.board.folder)
             self.board.view = "hints"

@@ -27,7 +27,7 @@ SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
 # Of the checks that a misconception fails, the share that the student fails as well. Another form of the same mistake
-# may be right about dtypes, devices or lengths where the catalogue's is not.
+# may be right about dtypes, devices or lengths when the catalogue's is not.
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
@@ -266,8 +266,8 @@ class Diagnostician:
         self, candidates: list[Misconception], question: Question, names: set[str]
     ) -> Iterator[Misconception]:
         """The candidates that give the student's answer, while there is time: those that the check is meant to catch
-        first, then those of the name whose answer failed it. A misconception is ruled out if the student passes its
-        own checks: the catalogue proves that it fails there."""
+        first, then those of the name that gave the failing answer. A misconception is ruled out if the student passes
+        its own checks: the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
         likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]

@@ -156,6 +156,8 @@ class Tape(Asked):
         return None
 
     def _recording(self, check: str, seed: int) -> Recording:
+        """The recording of a check under a seed. Raises the error of a tape that does not fit its checks if it has
+        none."""
         recordings = self.index.checks.get(check)
         if recordings is None or seed not in self.index.seeds:
             raise _out_of_step()

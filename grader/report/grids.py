@@ -98,6 +98,7 @@ def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Sums
 
 
 def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
+    """The layout of a matrix that fits a phone's width; its column labels are slanted if a cell is too narrow."""
     left = 26 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.rows), default=14)
     room = svg.WIDEST - left - EDGE - (GAP * (columns // picture.cut[1]) if picture.cut[1] else 0)
     cell = min(LARGEST, int(room / max(columns, rows * 0.8)))

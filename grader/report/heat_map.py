@@ -167,6 +167,7 @@ def _level(part: float) -> int:
 
 
 def _is_pale(shade: int, page: Colour, positive: Colour, negative: Colour) -> bool:
+    """Whether black text on this shade has more contrast than white."""
     part = abs(shade) / LEVELS
     mixed = [a + (b - a) * part for a, b in zip(page, negative if shade < 0 else positive, strict=True)]
     linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (one / 255 for one in mixed)]

@@ -152,6 +152,7 @@ def formula(latex: str) -> Markup:
 
 @cache
 def _converted(latex: str) -> Markup:
+    """A formula in LaTeX as MathML."""
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
     supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same

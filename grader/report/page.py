@@ -106,7 +106,7 @@ class CheckView:
 
     @property
     def for_the_same_reason(self) -> str:
-        """How many do."""
+        """The sentence with the number of checks that fail for the same reason."""
         return reasons.more(len(self.alike), alike=True)
 
 
@@ -324,6 +324,7 @@ def _described(parting: Parting) -> tuple[list[str], list[str]]:
 
 
 def _further(parting: Parting) -> FurtherPictures | None:
+    """The picture of numbers that are curves or arrows, with its caption; None for others."""
     picture = pictures.of_parting(parting)
     if picture is None:
         return None

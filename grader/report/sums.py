@@ -167,6 +167,7 @@ def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as weighted sums of the rows of `values`, if it is that."""
     (_one, left), (_two, right) = weights, values
     if len(left[0]) == len(right) <= MOST_TERMS and (len(left), len(right[0])) == _size(target):
         columns = list(zip(*right, strict=True))
@@ -317,7 +318,7 @@ def _softmax(scores: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def _kept(scores: Sequence[float], values: Rows) -> list[float]:
-    """What flash attention keeps of a query: its largest score, the denominator, the context."""
+    """The running values of a query in flash attention: its largest score, the denominator, the context."""
     most = max(scores)
     powers = [math.exp(score - most) for score in scores] if most > -math.inf else [math.nan] * len(scores)
     return [most, sum(powers), *(_dot(powers, column) / sum(powers) for column in zip(*values, strict=True))]

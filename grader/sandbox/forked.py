@@ -223,6 +223,7 @@ class ForkedProcess:
         return left
 
     def _starved(self) -> float:
+        """Seconds for which the worker could run and had no CPU, since the call started."""
         try:
             _ran, waited, _times = self._schedule()
         except (OSError, ValueError):  # not every kernel records it

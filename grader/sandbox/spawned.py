@@ -85,6 +85,7 @@ class SpawnedProcess:
         threading.Thread(target=run, daemon=True).start()
 
     def _answer(self, piece: bytes) -> None:
+        """Queues a piece of an answer, and waits while the queue is full."""
         while not self._over:  # without a reader, further data is dropped
             with contextlib.suppress(queue.Full):
                 self._answers.put(piece, timeout=0.1)

@@ -62,7 +62,7 @@ class CoursePage:
             self.server.events.tell("state", state, stays=True)
 
     def close(self) -> None:
-        """Ends the server, and what runs for it."""
+        """Ends the server, and the processes that run for it."""
         self.labs.close()
         self.gpt.close()
         self.built.close()
