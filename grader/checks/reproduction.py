@@ -211,15 +211,12 @@ class _Program:
         if isinstance(value, HandleId):
             return self.models.get(value.number, "None")
         if isinstance(value, tuple | list):
-            inner = [
-                self._argument(f"{name}_{n}", f"{path}.{n}", item, call, differentiated) for n, item in enumerate(value)
-            ]
+            inner = [self._argument(f"{name}_{n}", f"{path}.{n}", item, call, differentiated)
+                     for n, item in enumerate(value)]  # fmt: skip
             return "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
         if isinstance(value, dict):
-            inner = [
-                f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", item, call, differentiated)
-                for key, item in value.items()
-            ]
+            inner = [f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", item, call, differentiated)
+                     for key, item in value.items()]  # fmt: skip
             return "{" + ", ".join(inner) + "}"
         if not isinstance(value, Tensor | np.ndarray):
             return plain(value)

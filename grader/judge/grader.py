@@ -133,11 +133,9 @@ class Grader:
         everything = choice.step_names()
         sources, earlier = follow_through.with_earlier(submission, wanted)
         request = msgspec.structs.replace(
-            self._request(submission, device, seed),
-            sources=sources,
-            repeats=seed is not None,
+            self._request(submission, device, seed), sources=sources, repeats=seed is not None,
             run=0 if self._plain else next(self._runs),
-        )
+        )  # fmt: skip
         try:
             graded, finished = self._graded(request, wanted, everything, on_step)
         finally:
