@@ -209,10 +209,7 @@ def unproven(verdicts: Sequence[Verdict]) -> list[Collection[str]]:
     """For each check of a device, the names it calls that no check with drawn inputs shows to work, if it passes
     without any."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
-    return [
-        verdict.called - shown if verdict.status == "pass" and not verdict.drawn else ()
-        for verdict in verdicts
-    ]  # fmt: skip
+    return [verdict.called - shown if verdict.status == "pass" and not verdict.drawn else () for verdict in verdicts]
 
 
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
