@@ -101,9 +101,9 @@ def _add_solutions(folder: Path) -> None:
     """Adds to each step what `make solution` shows, and a sentence about it to the READMEs."""
     for step in step_folders(folder / "steps"):
         (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
-    for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
+    for readme, (without, with_solutions) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
         text = (folder / readme).read_text(encoding="utf-8")
-        (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
+        (folder / readme).write_text(text.replace(without, with_solutions), encoding="utf-8")
 
 
 def require_replaceable(folder: Path) -> None:

@@ -101,6 +101,7 @@ class BuiltIns:
         return self._any_torch is not None
 
     def __enter__(self) -> BuiltIns:
+        """Starts to note the uses of these families, in place of those of an outer block."""
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
         if counters.KEY in self._keys and not private.is_included(counters.KEY):
@@ -112,6 +113,7 @@ class BuiltIns:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Ends this block's noting, and goes on with that of an outer block."""
         if self._any_torch is not None:
             self._any_torch.close()
         BuiltIns.noted, BuiltIns.places = self._outer.pop()
@@ -314,6 +316,7 @@ def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _not_at_our_keys(register: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function that registers kernels: it raises RuntimeError for a dispatch key that the grader uses."""
     ours, exactly = frozenset(PLACES), str.__str__
 
     @in_place_of(register)

@@ -142,7 +142,7 @@ class Contexts:
         self._leaving: list[Callable[..., Any]] = []
 
     def enter_context(self, context: Any) -> None:
-        """Enters a context, to be left with this one."""
+        """Enters a context; it is left together with this one."""
         leave = type(context).__exit__
         type(context).__enter__(context)
         self._leaving.append(lambda *why: leave(context, *why))
@@ -152,7 +152,7 @@ class Contexts:
         self._leaving.append(lambda *_why: function(*args))
 
     def close(self) -> None:
-        """Leaves all of them."""
+        """Leaves all entered contexts, the last one first."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -161,6 +161,7 @@ class Contexts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Leaves the entered contexts, the last one first, each even if another raises."""
         if self._leaving:
             try:
                 self._leaving.pop()(kind, error, trace)

@@ -83,6 +83,7 @@ def decode_call_later(header: bytes, payload: bytes) -> tuple[Call, Callable[[Ca
 
 
 def _packed_call(call: Call, tensors: dict[str, Tensor]) -> Call:
+    """The call with its tensors moved to `tensors`; so, too, the calls before it."""
     return replace(
         call,
         args=tuple([packed(value, tensors) for value in call.args]),
@@ -147,6 +148,7 @@ def unpacked_outcome(outcome: Outcome, tensors: Mapping[str, Tensor]) -> Outcome
 
 
 def _cut(raised: Raised) -> Raised:
+    """The error with each text cut to the length that may travel."""
     return Raised(
         raised.type[:MAX_NAME],
         raised.message[:MAX_TEXT],
@@ -175,6 +177,7 @@ def packed(value: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _packed_leaf(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """One value as it travels: a tensor is moved to `tensors`, text is cut. Raises TypeError for any other type."""
     match value:
         case None | bool() | float() | HandleId():
             return value
@@ -254,6 +257,7 @@ def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
 
 
 def _payload(tensors: dict[str, Tensor]) -> bytes:
+    """The tensors in the format of safetensors; empty if there are none."""
     if not tensors:
         return b""
     contiguous = {
@@ -275,6 +279,7 @@ _SAFETENSORS_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYP
 
 
 def _tensors(payload: bytes) -> dict[str, Tensor]:
+    """The tensors of a payload, by key. Raises BadMessage for a table or a number of tensors that is too large."""
     if not payload:
         return {}
     # The parsed table takes a hundred times its size in memory: its size is checked first.
@@ -287,6 +292,7 @@ def _tensors(payload: bytes) -> dict[str, Tensor]:
 
 
 def _tensor(entry: Mapping[str, Any]) -> Tensor:
+    """An entry of a payload as a tensor. Raises BadMessage if its size is absurd, or not that of its bytes."""
     dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
     data = entry["data"]
     elements = math.prod(shape)

@@ -20,17 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calls import private_torch as private
-from grader.calls.private_torch import (
-    element_size,
-    fallthrough_kernel,
-    in_place_of,
-    include,
-    is_included,
-    length,
-    redispatch,
-    storage_of,
-    storage_size,
-)
+from grader.calls.private_torch import include, is_included, length, redispatch, storage_of
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
@@ -48,6 +38,7 @@ class EveryOp:
     _was_included = False
 
     def __enter__(self) -> Self:
+        """Adds this watch to those that see each op."""
         _look()
         self._was_included = is_included(KEY)
         EveryOp.watching = (*EveryOp.watching, self)
@@ -84,6 +75,7 @@ _OPS: dict[int, Op] = {}
 
 
 def _found(op: Any) -> Op:
+    """The cached description of a dispatcher's op, by the identity of its object."""
     found = _OPS.get(id(op))
     if found is None:
         qualified, _dot, overload = (name := op.name()).partition(".")
@@ -159,13 +151,13 @@ class _Fallback:
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
 _DETACHED = private.Kernels("aten")
-_DETACHED.impl("aten::detach", fallthrough_kernel, PLACE)
+_DETACHED.impl("aten::detach", private.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
     """Removes the handler at our key until an observer needs it again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
-        _Fallback.register(fallthrough_kernel, looks=False)
+        _Fallback.register(private.fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
@@ -177,7 +169,11 @@ def let_pass() -> None:
 def _look() -> None:
     """Registers the fallback that observes every op, if it isn't yet."""
     if not _Fallback.looks:
-        _Fallback.register(lambda keys, op, *args, **kwargs: run(op, keys, args, kwargs), looks=True)
+        _Fallback.register(_seen, looks=True)
+
+
+def _seen(keys: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    return run(op, keys, args, kwargs)
 
 
 # The positions of an op's two factors: every matrix product, linear layer or einsum ends in one of these.
@@ -228,7 +224,7 @@ class LiveStorages(EveryOp):
         """Adds the storages of an op's results, except those of its arguments."""
         for leaf, storage in _new_storages(op, args, result):
             if not leaf.is_meta:
-                elements = storage_size(storage) // element_size(leaf)
+                elements = private.storage_size(storage) // private.element_size(leaf)
                 self._made.append((private.WeakStorage(storage), elements))
                 self._total += elements
         if self._total > self.measured:  # else it is no new peak, whatever has been freed
@@ -263,7 +259,7 @@ def _is_of(place: int, args: Iterable[Any]) -> bool:
 def _elements(tensor: Tensor) -> int:
     """The number of elements in a tensor's storage; for a sparse tensor, in that of its values."""
     if tensor.layout == torch.strided:
-        return int(storage_size(storage_of(tensor)) // element_size(tensor))
+        return int(private.storage_size(storage_of(tensor)) // private.element_size(tensor))
     if tensor.layout == torch.sparse_coo:
         return tensor._values().numel()
     return tensor.values().numel() if tensor.layout in COMPRESSED else tensor.numel()
@@ -326,6 +322,7 @@ class SavedForBackward(EveryOp):
         self.measured = 0
 
     def __enter__(self) -> Self:
+        """Has autograd hand each tensor that it saves to `_note`."""
         super().__enter__()
         private.push_saved_hooks(self._note, lambda saved: saved)
         self._made: dict[int, tuple[private.WeakStorage, int]] = {}
@@ -365,6 +362,8 @@ class SavedForBackward(EveryOp):
                 self._note(leaf)
 
     def _note(self, saved: Tensor) -> Tensor:
+        """Counts the elements of a saved tensor's storage, unless it was counted or is a parameter's; returns the
+        tensor."""
         storage = saved.untyped_storage()
         place = storage.data_ptr()
         if place not in self._ours and place not in self._seen:
@@ -380,7 +379,7 @@ def _has_storage(tensor: Tensor) -> bool:
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
     """torch's function that pushes saved-tensor hooks, telling the active count what the hooks store."""
 
-    @in_place_of(push)
+    @private.in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         watch = SavedForBackward.active
 

@@ -59,7 +59,7 @@ def place(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """The device's name for people: the accelerator's own one if its module knows it."""
+    """The device's name for people: the accelerator's own name if its module knows that."""
     named = getattr(torch.get_device_module(name), "get_device_name", None) if name != CPU else None
     return str(named()) if named is not None else name
 

@@ -34,19 +34,23 @@ OWNERS = (
     "torch", "torch._C", "torch._tensor", "torch.autograd", "torch.autograd.function", "torch.autograd.grad_mode",
     "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.parameter", "torch.special",
     "torch.optim", "math", "random", "operator", "functools", "itertools", "collections", "copy", "dataclasses",
-    "inspect", "time", "types", "typing", "numpy", "numpy.linalg", "numpy.random",
+    "abc", "enum", "inspect", "numbers", "time", "types", "typing", "typing_extensions", "numpy", "numpy.linalg",
+    "numpy.random", "torch.fft", "__future__", "collections.abc",
 )  # fmt: skip
 CLASSES = (torch.Tensor, nn.Parameter, torch.autograd.Function, torch.optim.Optimizer)
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGVTALRM") if hasattr(signal, name)
 ]
 SUBNORMAL = 1e-40
+# Objects that code makes and that code can be kept in, or a result of it.
+MADE = (types.FunctionType, types.ModuleType, types.GeneratorType, types.CoroutineType, type, torch.Tensor, nn.Module)
 
 
 class Surroundings:
     """The state of this process when it was made, before any of a learner's code has run."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: Callable[[], list[Any]] = gc.get_objects) -> None:
+        self._objects = objects
         self._owners = [(names, tuple(names.values())) for names in _namespaces()]
         self._state = _state()
         self._torch = torch.get_rng_state()
@@ -54,6 +58,7 @@ class Surroundings:
     def settle(self) -> None:
         """Takes the state as it is now for the one to compare with."""
         self._state = _state()
+        self._kept = _made(self._objects())
 
     def restored(self) -> bool:
         """Restarts the random streams. Returns whether everything else is as it was.
@@ -62,7 +67,18 @@ class Surroundings:
         """
         torch.set_rng_state(self._torch)
         random.seed()
-        return self._state == _state() and all(_same(names, values) for names, values in self._owners)
+        if self._state != _state() or not all(_same(names, values) for names, values in self._owners):
+            return False
+        return _made(self._objects()).keys() <= self._kept.keys()
+
+
+def _made(objects: list[Any]) -> dict[int, Any]:
+    """Those of the objects that a step's code may have made, or have put something into, by their ids."""
+    made = {}
+    for each in objects:  # by no comprehension: that is a function while it runs
+        if issubclass(type(each), MADE):
+            made[id(each)] = each
+    return made
 
 
 def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:

@@ -57,6 +57,7 @@ class Circumstances(Contexts):
         self._meters = {measure: make() for measure, make in makers.items() if measure in options.measures}
 
     def __enter__(self) -> Self:
+        """Enters each context that the options of the call ask for."""
         if self._options.no_grad:
             self.enter_context(torch.no_grad())
         if self._options.made_on_meta:
@@ -78,7 +79,7 @@ class Circumstances(Contexts):
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:
-        """Puts what was recorded into the outcome of a call that gave this result."""
+        """Puts the recorded names and measurements into the outcome of the call that gave this result."""
         if self._functions is not None and self._options.functions:
             outcome.functions = sorted(self._functions.names)
         if saved := self._meters.get("saved"):
@@ -114,6 +115,7 @@ class CopiesStay(FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function; a copy of a tensor is made on the device of that tensor."""
         kwargs = kwargs or {}
         given = args[0] if args else kwargs.get("data", kwargs.get("obj"))
         if func in self.MAKERS and isinstance(given, Tensor) and kwargs.get("device") is None:
@@ -130,6 +132,7 @@ class UnwrittenIsNan(FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function, and fills what `empty` and its like return with NaN."""
         made = func(*args, **(kwargs or {}))
         if func in self.MAKERS and made.is_floating_point():
             with torch.no_grad():  # a leaf with gradients refuses
@@ -158,6 +161,7 @@ class OneDevice(UncompiledMode):
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Runs an op. Raises RuntimeError, as an accelerator does, if it mixes `meta` and CPU tensors."""
         kwargs = kwargs or {}
         tensors = _tensors([*args, *kwargs.values()] if kwargs else args)
         others = [leaf for leaf in tensors if not leaf.is_meta]
@@ -205,6 +209,7 @@ class Narrowed(UncompiledMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Runs an op, and sets `seen` if a result is a float other than float64."""
         result = func(*args, **(kwargs or {}))
         for leaf in result if isinstance(result, list | tuple) else (result,):
             self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
@@ -219,6 +224,8 @@ class ResultBefore:
     arguments' memory don't count: they have to change with them."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Calls the target with other values in its arguments, keeps a copy of the result, and restores the
+        arguments."""
         given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
         values = [_copy(leaf) for leaf in given]
         for leaf in given:
@@ -243,7 +250,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """True if a later call overwrote it."""
+        """Whether a later call has overwritten the result of the first."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -256,6 +263,7 @@ def _copy(leaf: Tensor | np.ndarray[Any, Any]) -> Any:
 
 
 def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
+    """Overwrites a tensor or an array with these values."""
     if isinstance(leaf, np.ndarray):
         np.copyto(leaf, values)
     else:
@@ -286,6 +294,7 @@ class PeakMemory:
         self.measured: int | None = None
 
     def __enter__(self) -> PeakMemory:
+        """Starts to trace allocations, unless they are traced; the peak counts from here."""
         _warm_up()
         self._before_us = tracemalloc.is_tracing()
         if not self._before_us:
@@ -296,6 +305,7 @@ class PeakMemory:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Sets `measured`, in bytes, unless the code disturbed the tracing."""
         if tracemalloc.is_tracing() and not PeakMemory.disturbed:
             self.measured = max(_GET_TRACED_MEMORY()[1] - self._before, 0) + PeakMemory.mapped
         if not self._before_us:
@@ -313,6 +323,8 @@ def _warm_up() -> None:
 
 
 def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function of `tracemalloc`: a call of it makes the measurement void."""
+
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         PeakMemory.disturbed = True
@@ -354,6 +366,7 @@ class KernelLaunches(Contexts):
         self.measured = 0
 
     def __enter__(self) -> KernelLaunches:
+        """Wraps Triton's launchers until the block ends, as far as they are imported."""
         super().__enter__()
         for module, name, method in LAUNCHERS:
             if owner := getattr(sys.modules.get(module), name, None):  # nothing is launched before it is imported
@@ -363,6 +376,8 @@ class KernelLaunches(Contexts):
         return self
 
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps a launcher so that its calls are counted."""
+
         @in_place_of(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:
             self.measured += 1

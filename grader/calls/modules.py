@@ -108,6 +108,7 @@ def attribute(module: nn.Module, path: str) -> Any:
 
 
 def _part(module: nn.Module, path: str) -> nn.Module:
+    """The submodule at a dotted path, the module itself for an empty one. Raises NotThere."""
     try:
         part = attribute(module, path) if path else module
     except AttributeError:

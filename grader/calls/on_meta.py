@@ -188,4 +188,5 @@ def _work(target: Any, inputs: Inputs) -> Work:
     """Calls the target, and returns the torch functions that it used."""
     with Watched() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
+    functions.look()
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

@@ -101,6 +101,7 @@ NAMES = (
     Private("torch.utils._python_dispatch.TorchDispatchMode", "sees each op of a call", "no measure of a call"),
     Private("torch.utils._python_dispatch._disable_current_modes", "noted: hides ops from modes"),
     Private("torch._C.DisableTorchFunction", "noted: hides functions from modes"),
+    Private("torch._C._to_dlpack", "noted: hands out memory past modes"),
     Private("torch.overrides._get_current_function_mode", "whether a judge's arithmetic is bounded", "a slower judge"),
     Private("torch.overrides._pop_mode_temporarily", "lifts that bound for work of ours", "a slower judge"),
     Private("torch.utils._pytree.tree_map", "changes an op's arguments", "a number on the CPU fails on meta"),
@@ -175,11 +176,11 @@ class Kernels:
         _register(self._module, name, key, function, with_keyset)
 
     def fallback(self, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
-        """Registers a function for all ops without one of their own there."""
+        """Registers a function for all ops that have none of their own at this key."""
         _register_fallback(self._module, key, function, with_keyset)
 
     def destroy(self) -> None:
-        """Takes away all of them."""
+        """Removes all registrations."""
         _reset(self._module)
 
 
@@ -193,9 +194,11 @@ KEY_SWITCHES: tuple[Attribute, ...] = tuple(
 )
 # What registers a function at a key: the library's own key, or one by its name.
 REGISTERING: tuple[Attribute, ...] = (
-    (_C, "_dispatch_library"), *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
-)  # fmt: skip
+    (_C, "_dispatch_library"),
+    *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
+)
 MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
+PAST_MODES: tuple[Attribute, ...] = ((_C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
 FRAME_SETTERS: tuple[Attribute, ...] = tuple(
     (eval_frame, name) for name in ("set_eval_frame", "set_bytecode_debugger_callback")
@@ -360,7 +363,7 @@ def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
 
 
 def in_python(op: Any) -> Callable[..., Any]:
-    """What torch runs in Python for an op on `meta`, imported."""
+    """torch's function in Python that computes an op on `meta`, imported first."""
     tables = importlib.import_module("torch._decomp").global_decomposition_table
     kinds = ("meta", "post_autograd", "pre_autograd")
     found: Callable[..., Any] = next(tables[kind][op] for kind in kinds if op in tables[kind])

@@ -130,6 +130,7 @@ class FunctionNames(private_torch.FunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function of torch, or another that handles its arguments, and notes its name if that is torch's."""
         try:
             name = self._known[func]
         except (KeyError, TypeError):
@@ -177,18 +178,18 @@ class FunctionNames(private_torch.FunctionMode):
         return noted
 
 
-def _noted_switch(switch: Callable[[], Any]) -> Callable[[], Any]:
-    """torch's function that switches modes off, noting its use."""
+def _noted_switch(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's function that switches modes off, or that no mode sees, noting its use."""
 
-    def noting() -> Any:
+    def noting(*args: Any) -> Any:
         FunctionNames.hidden.add(switch.__name__)
-        return switch()
+        return switch(*args)
 
     return noting
 
 
 # Before a learner's file can import the originals.
-for _switch in private_torch.MODE_SWITCHES:
+for _switch in (*private_torch.MODE_SWITCHES, *private_torch.PAST_MODES):
     private_torch.put(_switch, _noted_switch)
 
 
@@ -212,6 +213,13 @@ class Watched(FunctionNames):
     def __init__(self) -> None:
         super().__init__()
         self._known.update(dict.fromkeys((*SHOWING, *COPYING, *COMPARING)))
+        self._handed_out: list[tuple[Tensor, Tensor, str]] = []  # memory, its bits, and the function that gave it
+
+    def look(self) -> None:
+        """Notes what was written past torch, since its last function, into memory that was handed out."""
+        for tensor, bits, name in self._handed_out:
+            if not torch.equal(_bits(tensor), bits):
+                FunctionNames.hidden.add(name)
 
     def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function that shows or copies a tensor."""
@@ -242,13 +250,25 @@ class Watched(FunctionNames):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function of torch and, while reads are recorded, notes which one is reading."""
         if Reads.record is not None:  # a read inside a function is told from one of the author's own
             Watched.calling = str(getattr(func, "__name__", ""))
             if func is torch.tensor:  # it reads the numbers in a list past the dispatcher
                 for leaf in leaves(args):
                     if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.numel() == 1:
                         leaf.item()
-        return super().__torch_function__(func, types, args, kwargs)
+        self.look()
+        result = super().__torch_function__(func, types, args, kwargs)
+        self._handed_out = [(tensor, _bits(tensor), name) for tensor, _before, name in self._handed_out]
+        if isinstance(func, PLAIN) and func in HANDING_OUT and type(args[0]) in devices.tensor_types():
+            self._handed_out += [(each, _bits(each), func.__name__) for each in args[:1] if not each.is_meta]
+        return result
+
+    def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As of any function; what it writes last is not torch's."""
+        result = super()._entered(func, args, kwargs)
+        self.look()
+        return result
 
     @staticmethod
     def _compared(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -263,7 +283,13 @@ class Watched(FunctionNames):
 SHOWING = (Tensor.__repr__, Tensor.__format__)
 COPYING = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.to)
 COMPARING = (Tensor.equal, torch.equal)
+HANDING_OUT = (Tensor.numpy, Tensor.__array__, Tensor.untyped_storage)  # memory that other code can write to
 TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__)  # what follows is not torch's work
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """A copy of a tensor's memory."""
+    return torch.empty(0, dtype=torch.uint8).set_(private_torch.storage_of(tensor)).clone()
 
 
 def _shown(tensor: Tensor, spec: str = "") -> str:
@@ -288,6 +314,8 @@ def _note_reads() -> list[Any]:
 
 
 def _noting(op: Any, kept: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A kernel for an op that reads a value: it records `kept(value)` for tensors that are not on `meta`."""
+
     def noting(keys: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         value = counters.run(op, keys, (tensor, *args), kwargs)
         if Reads.record is not None and not tensor.is_meta:

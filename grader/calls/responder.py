@@ -115,6 +115,8 @@ class Responder:
         return outcome
 
     def _responded(self, call: Call, begins: Callable[[], None], due: Callable[[Call], Call]) -> Outcome:
+        """Makes the calls that come first, then the call itself; the outcome is that of the first that fails, `of` its
+        index."""
         devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)
@@ -254,6 +256,7 @@ class Responder:
         return modules.method(module, call.name)
 
     def _circumstances(self, call: Call, inputs: Inputs, built_ins: BuiltIns | None) -> Circumstances | Ordinary:
+        """The context in which a call runs; a cheap one for a trusted call with ordinary options."""
         if self.is_trusted and built_ins is None and Ordinary.suits(call.options):
             return Ordinary()
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
@@ -291,6 +294,8 @@ class Responder:
             outcome.raised.function = outcome.raised.function or BACKWARD
 
     def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
+        """Back-propagates fixed cotangents from a result. Returns the gradient of each argument and parameter, by name;
+        None for those that no path leads to."""
         wanted = dict(inputs.leaves)
         module = self.handles.get(handle) if handle is not None else None
         if isinstance(module, nn.Module):

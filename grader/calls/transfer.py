@@ -89,7 +89,7 @@ class Inputs:
 
     @property
     def wide(self) -> bool:
-        """True if a float64 tensor is among them."""
+        """Whether a float64 tensor is among the arguments."""
         return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
 
     def modified(self) -> list[str]:
@@ -181,6 +181,7 @@ def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> A
 
 
 def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+    """The tensor with its values on the CPU, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) not in devices.tensor_types():
         return Opaque(f"a {type(value).__name__}, a tensor subclass, of shape {shape}")
@@ -196,6 +197,7 @@ def _travelling_tensor(value: Tensor) -> Placed | Opaque:
 
 
 def _travelling_array(value: np.ndarray[Any, Any]) -> Any:
+    """The array, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) is not np.ndarray:
         return Opaque(f"a {type(value).__name__}, a kind of array, of shape {shape}")
@@ -253,6 +255,7 @@ def _near(error: BaseException, frame: types.FrameType) -> str:
 
 
 def _frames(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:
+    """The frames of a traceback with their lines, from the outermost."""
     walker = error.__traceback__
     while walker is not None:
         yield walker.tb_frame, walker.tb_lineno

@@ -196,6 +196,7 @@ def copied(value: Any) -> Any:
 
 
 def _copied_leaf(leaf: Any) -> Any:
+    """A copy of a tensor or array; any other value itself."""
     if isinstance(leaf, Placed):
         return Placed(leaf.tensor.clone(), leaf.device)
     if isinstance(leaf, Tensor):

@@ -53,7 +53,7 @@ class Backend(Protocol):
     """Answers calls."""
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed if there is none (killed, timed out, not a valid answer)."""
+        """The outcome of one call. Raises CheckFailed without a valid answer: killed, timed out, or not an outcome."""
 
     def begin_check(self, seed: int) -> None:
         """Drops the modules made so far and seeds the random stream."""
@@ -76,6 +76,7 @@ class LocalBackend:
     """
 
     def __init__(self, responder: Responder, *, is_right: bool = False) -> None:
+        """Answers by `responder`; of code that `is_right`, modified arguments need not be noted."""
         self.responder, self._is_right = responder, is_right
         responder.notes_modified = not is_right  # of a right answer some things need not be noted
         self.drew = False  # whether the last call itself used random numbers, without the operations before it

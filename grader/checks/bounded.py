@@ -26,6 +26,7 @@ class BoundedArithmetic(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        """Calls a function. Raises CheckFailed if its arguments would broadcast to too many elements."""
         if len(args) > 1 and isinstance(args[0], Tensor) and _may_be_large(args[:3]):
             shapes = [tuple(value.shape) for value in args[:3] if _has_elements(value)]
             if len(shapes) > 1:
@@ -61,6 +62,7 @@ def _has_elements(value: Any) -> bool:
 
 
 def _require_bounded(shapes: list[tuple[int, ...]]) -> None:
+    """Raises CheckFailed if these shapes broadcast to more than MAX_ELEMENTS."""
     sizes = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
     if prod(max(size) for size in sizes) > MAX_ELEMENTS:
         listed = ", ".join(str(shape) for shape in shapes)

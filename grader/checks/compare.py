@@ -65,6 +65,7 @@ def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str 
 
 
 def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, where: str) -> None:
+    """Raises CheckFailed unless `got` is a tuple of as many values, each of which agrees."""
     count = len(expected)
     if not isinstance(got, tuple) or len(got) != count:
         raise _another_kind(_("a tuple of {count} values").format(count=count), got, where)
@@ -94,6 +95,8 @@ def _inside(where: str, place: str) -> str:
 
 
 def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+    """Raises CheckFailed unless `got` is a tensor of the same shape, dtype and device, with values within the
+    tolerance."""
     if not isinstance(got, Placed):
         raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), got, where)
     require_same_kind(got, expected, where)
@@ -103,6 +106,8 @@ def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str
 
 
 def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Tolerance, where: str) -> None:
+    """Raises CheckFailed unless `got` is a NumPy array of the same shape and dtype, with values within the
+    tolerance."""
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
     if isinstance(got, Placed):
         tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
@@ -114,6 +119,7 @@ def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Toleranc
 
 
 def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
+    """Raises CheckFailed unless a plain value is of the same type and equal; floats may differ by the tolerance."""
     if isinstance(expected, float) and isinstance(got, float | int) and not isinstance(got, bool):
         room = tolerance.of(torch.float64, max(abs(expected), SCALE_FLOOR))
         # An int beyond the range of floats can't be subtracted from a float.
@@ -128,6 +134,7 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 
 
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
+    """The failure of an answer of another type or value: both as text, below `where` in the answer."""
     shown = show_value(got)
     if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))

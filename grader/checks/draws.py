@@ -34,7 +34,7 @@ class Draw:
     """Draws the inputs of one check from the run's seed.
 
     One seed gives the same numbers on every device and machine, under every version of torch and NumPy: the bits are
-    those of a PCG64, whose stream NumPy keeps as it is, and all that is computed of them in float64 is exact. So a tape
+    those of a PCG64, a stream that NumPy never changes, and all that is computed of them in float64 is exact. So a tape
     holds no inputs. The values are rounded to the requested dtype, on the CPU.
     """
 
@@ -80,6 +80,7 @@ class Draw:
         as many bits more below these, within 6 standard deviations."""
 
         def make() -> Tensor:
+            """Sums twelve uniform numbers for each value: normal enough, and the same bits everywhere."""
             count = math.prod(shape)
             words = self._words(4 * count)
             values = np.add.reduce(words[count:].view(np.uint16).reshape(12, count), 0, np.float64)
@@ -116,6 +117,8 @@ class Draw:
         """A boolean mask (True: may attend). Every row has a True, and a False if it has two positions or more."""
 
         def make() -> Tensor:
+            """Draws a mask that shows six tenths of the entries, with one shown in each row, and one hidden if the row
+            is wider."""
             mask = self._fractions(*shape) < 0.6
             rows, width = mask.view(-1, shape[-1]), shape[-1]
             every, shown = torch.arange(len(rows)), self._integers(0, width, len(rows))

@@ -108,6 +108,7 @@ class Implementation:
         return call
 
     def _ask(self, call: Call, maker: Exchange | None = None) -> Answer:
+        """Sends a call, with those that wait before it, or queues it. Raises CheckFailed."""
         waiting = self._waiting.copy()
         self._waiting.clear()
         call.first = tuple(earlier.call for earlier in waiting)
@@ -120,7 +121,7 @@ class Implementation:
         return self._answered(exchange, outcome, waiting)
 
     def _answered(self, exchange: Exchange, outcome: Outcome, waiting: list[Exchange]) -> Answer:
-        """The answer with this outcome. Raises CheckFailed if there is none."""
+        """The answer with this outcome. Raises CheckFailed if the call gave no value."""
         call = exchange.call
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)

@@ -63,7 +63,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Passed:
-    """The record of a check that has passed."""
+    """The record of a check that passed: all that its verdict says besides the answers."""
 
     called: frozenset[str]
     asked: tuple[str, ...]  # the public names, in the order of the calls
@@ -71,7 +71,7 @@ class Passed:
     imported: frozenset[str]
 
     def verdict(self) -> Verdict:
-        """The verdict, without what was answered."""
+        """The passing verdict; its exchanges have names, and no answers."""
         exchanges = [Exchange(Call(name)) for name in self.asked]
         return Verdict("pass", "", self.called, exchanges=exchanges, drawn=self.drawn)
 
@@ -93,8 +93,9 @@ class Script:
             self.reached.add(value)
 
     def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], Passed | None]:
-        """Messages with their answers, and what is known of these, if they are all. A group is only sent when such
-        answers to those before have led to it: a check may make it from them."""
+        """Sends the messages again, group by group, and returns them with their answers, and the record of these
+        answers if they are known to pass. It stops after a group with unknown answers: a check may make the next
+        messages from them."""
         pairs: list[tuple[bytes, Message]] = []
         answers = Digest()
         for group in self.groups:
@@ -111,7 +112,7 @@ class Digest:
         self._hash = hashlib.blake2b(digest_size=32)
 
     def of(self, answers: list[Message]) -> list[Message]:
-        """Adds these answers, and returns them."""
+        """Adds answers to the digest, and returns them."""
         for header, payload in answers:
             self._hash.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
             self._hash.update(header)
@@ -131,6 +132,7 @@ class Pending(Answer):
         self._implementation, self.exchange, self.queue = implementation, exchange, queue
 
     def __getattr__(self, name: str) -> Any:
+        """Has `outcome` sent for when it is first read."""
         if name != "outcome":
             return super().__getattr__(name)
         self.queue.flush()
@@ -202,7 +204,7 @@ class Queue:
         return answer
 
     def compare_later(self, compare: Callable[[], None]) -> None:
-        """Compares an answer that still waits, once it is there."""
+        """Notes a comparison, made as soon as its answer has arrived."""
         self._later.append(compare)
 
     def flush(self) -> None:
@@ -247,6 +249,8 @@ class Queue:
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:
+        """The outcomes of a group of messages, sent at once or known from before. Raises Odd if one is not an ordinary
+        answer."""
         if not frames:
             return []
         self.groups.append(frames)
@@ -318,6 +322,8 @@ def passed(
 
 
 def _run(function: Callable[..., None], queue: Queue, reference: Oracle, seed: int) -> Verdict:
+    """Runs a check with its calls queued. Returns the passing verdict; raises Odd, or what the check raises, if it does
+    not pass so."""
     trial = Trial(function.__name__, queue, reference, seed=seed)
     trial.student._queue, trial.reference._before_reading = queue, queue.flush
     before, Queue.active = Queue.active, queue

@@ -42,7 +42,7 @@ WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a b
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
-    """`described`, with the error itself next to it."""
+    """The failed check for an error of the learner's own code, with that error as `raised`."""
     failure = _described(raised, shown, device)
     failure.raised = raised
     return failure

@@ -256,7 +256,7 @@ def arrays_were_views() -> str:
 
 
 def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: AskedFunction | AskedModule) -> None:
-    """Asks with many tokens on `meta`, where a length costs nothing."""
+    """Asks with many tokens on `meta`, on which a length costs nothing."""
     inputs = how.inputs(Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
     expected = ours(*inputs)
     note = _("{count} tokens were given, on the device `meta`, which has shapes but no values.").format(count=LONG)

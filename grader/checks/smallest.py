@@ -44,6 +44,8 @@ def cases(name: str, how: Asked) -> list[Case]:
 
 
 def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: int) -> Case:
+    """A case as a check: one public name with sizes of `narrow`, `leading` axes before, and so many tokens."""
+
     def small(value: Any) -> Any:
         return narrow if isinstance(value, int) and value >= FIXED else value
 
@@ -71,7 +73,7 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
 
 
 def _right(ask: Callable[[], Any]) -> Any:
-    """The reference's answer; None if sizes do not fit each other."""
+    """The reference's answer; None if it has none for these sizes."""
     try:
         return ask()
     except CheckFailed:

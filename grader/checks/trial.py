@@ -46,6 +46,7 @@ class Trial:
     """One run of one check: its arguments and its result."""
 
     def __init__(self, check: str, student: Backend, reference: Oracle, *, seed: int, device: str = "cpu") -> None:
+        """Prepares a check under a seed: both sides are told the seed of torch that the check starts with."""
         self.student = Implementation(student, device)
         self.reference = Implementation(reference, device)
         self.draw = reference.draws(check, seed, device)

@@ -80,6 +80,7 @@ def _names(items: Iterable[tuple[str, str]]) -> str:
 
 
 def _leaf(value: Any) -> str:
+    """One value as text, of at most 80 characters if it is plain; a large tensor is only described."""
     match value:
         case Placed(tensor=tensor) | (Tensor() as tensor):
             return show_tensor(tensor) if _is_short(tensor) else _("a tensor of {kind}").format(kind=_kind(tensor))

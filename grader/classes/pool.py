@@ -146,7 +146,7 @@ def grade(task: Task) -> Report:
                 _("The kit changed in the meantime, or a worker has a different copy. Type the same command again.")
             )
         try:
-            with GRADERS.one(task.limits) as grader, syntax.budget():
+            with GRADERS.lend(task.limits) as grader, syntax.budget():
                 return grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
             raise NobodyGraded(str(refused)) from None
@@ -169,7 +169,7 @@ class _Graders:
         Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
 
     @contextmanager
-    def one(self, limits: Limits) -> Iterator[Grader]:
+    def lend(self, limits: Limits) -> Iterator[Grader]:
         """A grader that is not in use. One that has failed is closed and not used again, nor is one with a dead
         source."""
         with self._lock:
@@ -216,7 +216,7 @@ class _Graders:
     def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
         """Keeps new graders from using these sources; returns the idle ones, to be closed without the lock."""
         self._sources = [source for source in self._sources if source not in sources]
-        for limits, grader in [kept for kept in self._idle if self._source_of[kept[1]] in sources]:
+        for limits, grader in [idle for idle in self._idle if self._source_of[idle[1]] in sources]:
             self._idle.remove((limits, grader))
             grader.close()
             del self._source_of[grader]
@@ -274,7 +274,7 @@ def held() -> Iterator[None]:
 
 def begin(limits: Limits) -> None:
     """Starts loading torch in a separate process, without waiting for it."""
-    with suppress(GraderError, OSError), GRADERS.one(limits):
+    with suppress(GraderError, OSError), GRADERS.lend(limits):
         pass
 
 

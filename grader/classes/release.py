@@ -103,19 +103,19 @@ def build(
     return Released(written, was_configured)
 
 
-def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
+def _replaced(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:
     """Writes notebooks in place of those that an earlier release has written there. Raises as `build` does."""
     for path in source.glob("*.ipynb"):
         if not as_written(path):
             raise NotOverwritten(str(path))
     for path in source.glob("*.ipynb"):
-        if path.name not in made:
+        if path.name not in notebooks:
             path.unlink()
-    if made:
+    if notebooks:
         source.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
+    for name, content in notebooks.items():
         files.write(source / name, nbformat.writes(content) + "\n")
-    return [source / name for name in made]
+    return [source / name for name in notebooks]
 
 
 def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
@@ -244,9 +244,9 @@ def _lesson(step: course.Step) -> str:
     return "\n\n".join([text, *folded])
 
 
-def digest(made: NotebookNode) -> str:
+def digest(notebook: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
-    content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
+    content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in notebook.cells]
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 

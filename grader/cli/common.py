@@ -147,7 +147,7 @@ def one_step(wanted: str | None, command: str) -> str:
         sentence = _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}")
         raise BadInput(sentence.format(first=names[0], last=names[-1], command=command))
     try:
-        return choice.one(wanted)
+        return choice.single(wanted)
     except choice.Unknown as unknown:
         _require_names()
         raise refusal(unknown, f"{command} {unknown.instead}") from None

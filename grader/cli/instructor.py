@@ -37,9 +37,11 @@ def _class_line(parser: Parser) -> None:
     parser.option("--scheduler", metavar="ADDRESS", help=_("Grade on a Dask cluster: tcp://host:8786."))
     parser.option("--gradebook", metavar="URL", help=_("Also write nbgrader's gradebook: sqlite:///gradebook.db."))
     parser.option(
-        "--assignment", metavar="NAME", default=PLAIN,
+        "--assignment",
+        metavar="NAME",
+        default=PLAIN,
         help=_("The assignment: one of assignments.toml, or its name in other systems."),
-    )  # fmt: skip
+    )
     assigned.file_option(parser)
     assigned.roster_option(parser)
     parser.option(
@@ -47,9 +49,11 @@ def _class_line(parser: Parser) -> None:
         help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
     )  # fmt: skip
     parser.option(
-        "--student", metavar="NAME", several=True,
+        "--student",
+        metavar="NAME",
+        several=True,
         help=_("Grade this student again, into the same results. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option(
         "--also", one_of("gradescope", "junit"), metavar="gradescope|junit", several=True,
         help=_("Also write results for these programs, a file for each student. May be repeated."),
@@ -195,8 +199,9 @@ def _gradescope(args: Namespace) -> None:
         autograder.build(args.out, steps, marking)
     except OSError as error:
         raise common.unwritable(args.out, error, "gradescope --out OTHER.zip") from None
-    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure "
-                 "Autograder")  # fmt: skip
+    sentence = _(
+        "The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure Autograder"
+    )
     print(sentence.format(file=args.out, size=args.out.stat().st_size / 1e6))
 
 

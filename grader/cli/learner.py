@@ -305,7 +305,7 @@ def _reset(args: Namespace) -> None:
     from grader.report import console
 
     try:
-        console.say(lessons.told(lessons.reset(name, args.submission)))
+        console.say(lessons.as_sentence(lessons.reset(name, args.submission)))
     except lessons.NoStub:
         sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
         raise BadInput(sentence.format(step=name)) from None

@@ -106,7 +106,7 @@ def as_typed(sentence: str) -> str:
         command = next((command for command in every_command() if command.name == name), None)
         if command is None or name in NOT_OF_MAKE:
             return found[0]
-        named = ["HELP=1"] if words == ["--help"] else parser_of(command).as_names(words)
+        named = parser_of(command).as_names(words)
         return found[0] if named is None else " ".join([CALLED, name, *named])
 
     return COMMAND.sub(spelled, sentence)
@@ -132,17 +132,17 @@ def run(words: Sequence[str], early: Any = None) -> int:
     if "--help" in words or "HELP=1" in words:
         print(_in_capitals(parser.format_help(in_capitals=language.respell is as_typed), command.name))
         return 0
-    given = parser.understand(words[1:])
-    given.early = early
-    with language.use(_language(command, parser.typed(given), getattr(given, "lang", None))):
-        return command.run(given) or 0
+    options = parser.understand(words[1:])
+    options.early = early
+    with language.use(_language(command, parser.typed(options), getattr(options, "lang", None))):
+        return command.run(options) or 0
 
 
-def _language(command: Subcommand, typed: str, asked: str | None) -> str:
+def _language(command: Subcommand, typed: str, wanted: str | None) -> str:
     """The language of a command. Raises BadInput if it is unknown, except for a command that examines it: that speaks
     English."""
     try:
-        return language.choose(asked)
+        return language.choose(wanted)
     except language.UnknownLanguage as unknown:
         if command.in_any_language:
             return "en"
@@ -204,7 +204,7 @@ def _run(words: list[str], early: Any) -> int:
         return run(words, early)
     except Misunderstood as problem:
         is_command = any(command.name == words[0] for command in every_command())
-        instead = refusal(problem, f"{words[0] if is_command else 'grade'} --help")
+        instead = refusal(problem, f"{words[0] if is_command else 'grade'} HELP=1")
         print(language.typed(str(instead)), file=sys.stderr)
         return 2
     except BadInput as refused:

@@ -114,12 +114,12 @@ class Parser(argparse.ArgumentParser):
             if equals and name in self.flags:
                 raise Misunderstood(_("The option {option} takes no value.").format(option=name))
         pairs = itertools.pairwise(["", *head])  # the word before may be an option, and this one its value
-        given, others = self.parse_known_args([word for pair in pairs for word in self._dashed(*pair)])
+        options, others = self.parse_known_args([word for pair in pairs for word in self._dashed(*pair)])
         unknown = next((word for word in others if word.startswith("-") and word != "-"), None)
         if unknown is not None:
             raise Misunderstood(_("There is no option {option}.").format(option=unknown.partition("=")[0]))
-        self._take([*others, *tail], given)
-        return given
+        self._take([*others, *tail], options)
+        return options
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
         """Raises an error of argparse itself, in English: no known input causes one."""

@@ -219,9 +219,11 @@ def _feedback(args: Namespace) -> None:
     except OSError as error:
         raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
     print(_("{count} pages are in {file}: upload it as it is.", count=packed.count, file=out))
-    print(_("Canvas: Grades, the menu of the assignment, Re-Upload Submissions") if args.to == "canvas" else _(
-        "Moodle: the assignment, View all submissions, Upload multiple feedback files in a zip"
-    ))  # fmt: skip
+    print(
+        _("Canvas: Grades, the menu of the assignment, Re-Upload Submissions")
+        if args.to == "canvas"
+        else _("Moodle: the assignment, View all submissions, Upload multiple feedback files in a zip")
+    )
     if packed.ungraded:
         sentence = _("Left out, because they could not be graded and have no page: {names}")
         print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)

@@ -240,22 +240,22 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> list[Wording]:
     """The texts of the misconceptions of these names, in the language in use; `words`: those of each that has some."""
-    every, made = _texts(step), []
+    every, wordings = _texts(step), []
     for name in names:
         lines = every.get(name, (name, "", ""))
         missing = dict.fromkeys(WORDS, "…") if "{function}" in lines[0] else {}  # in a report of an earlier version
-        made.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
-    return made
+        wordings.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
+    return wordings
 
 
 @cache
 def _texts(step: str) -> dict[str, tuple[str, str, str]]:
     """The texts of a step's misconceptions, read without importing them: that would load torch."""
-    made = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
+    texts = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
     with contextlib.suppress(FileNotFoundError):
         folder = step_folder(step)
-        made |= documents.texts(folder, documents.read(folder))
-    return made
+        texts |= documents.texts(folder, documents.read(folder))
+    return texts
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:

@@ -111,7 +111,7 @@ class _Bare(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
         annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)] if node.decorator_list else []
         fields = {id(each): each for each in annotated}  # a dataclass reads them
-        node.body = [made for each in node.body if (made := fields.get(id(each)) or self.visit(each)) is not None]
+        node.body = [bare for each in node.body if (bare := fields.get(id(each)) or self.visit(each)) is not None]
         node.body = node.body or [ast.Pass()]
         return node
 

@@ -64,11 +64,11 @@ class Item:
 
 @dataclass
 class Cluster:
-    """Students with the same wrong answers in a step, which no known mistake gives; `told` is the smallest case."""
+    """Students with the same wrong answers in a step, which no known mistake gives; `result` is the smallest case."""
 
     step: str
     checks: tuple[str, ...]
-    told: CheckResult
+    result: CheckResult
     students: list[str] = field(default_factory=list)
 
 

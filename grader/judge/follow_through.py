@@ -103,6 +103,8 @@ class FollowThrough:
         return earlier
 
     def _graded_again(self, name: str, sources: Sources, earlier: Earlier) -> StepGraded:
+        """The step graded with references in place of these earlier steps; a second time if the grader itself
+        failed."""
         problems = {step: problem for step, problem in self.request.problems.items() if step not in earlier.names}
         public = {step: public_names(original(step_folder(step))) for step in earlier.names}
         again = msgspec.structs.replace(
@@ -234,6 +236,7 @@ def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> Step
 
 
 def _why_blocked(wrong: StepResult) -> str:
+    """The sentence about the earlier step that is wrong, and the check that fails there."""
     broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)

@@ -203,6 +203,7 @@ class Grader:
         return graded[step].result, reproduction
 
     def _request(self, submission: Submission, device: str, seed: int | None) -> GradeRequest:
+        """The request for a submission, with no steps yet; a new seed if `seed` is None."""
         seed = new_seed() if seed is None else seed
         return GradeRequest(
             submission.sources, submission.problems, [], device, seed, current(), self.limits,
@@ -212,6 +213,8 @@ class Grader:
     def _run(
         self, request: GradeRequest, steps: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
+        """Grades the steps on as many judges as there are. Returns each step's result by name, and what holds for the
+        run. Raises GraderError."""
         while len(self._judges) < min(self._count, len(steps)):
             self._judges.append(self._source.new())
         if self._is_grading and self._cancelled.is_set():
@@ -248,6 +251,7 @@ class Grader:
         return graded, finished
 
     def _event(self, judge: Channel) -> StepGraded | Finished:
+        """The next result from a judge; passes on which check runs. Raises NotIsolated, Cancelled or GraderError."""
         event = judge.receive(Event)
         while isinstance(event, Asking):
             if self._on_check is not None:
@@ -280,13 +284,14 @@ class Grader:
         return Cancelled("cancelled")
 
     def _close_judges(self) -> None:
+        """Closes the channels of all judges, which ends them."""
         for judge in self._judges:
             with contextlib.suppress(OSError):
                 judge.close()
         self._judges.clear()
 
     def stop(self) -> None:
-        """Ends a grading in progress, from another thread: it raises GraderError there."""
+        """Ends a grading in progress, from another thread: its `grade` raises GraderError."""
         self._source.stop()
 
     def close(self) -> None:
@@ -332,6 +337,7 @@ def _both(one: Finished, other: Finished) -> Finished:
 
 
 def _not_isolated(unmet: Unmet) -> str:
+    """The sentence for a missing device or isolation layer, with the command to type."""
     if not unmet.layers:
         return _(
             "Nothing was graded: torch knows no device {device}. Type: python -m grader grade --device cpu"

@@ -24,6 +24,7 @@ class Outline:
     """The top level of one file: the names that each of its names uses."""
 
     def __init__(self, source: str) -> None:
+        """Reads the source's top level; one that does not parse, or is too long, has no names."""
         self._made_of: dict[str, set[str]] = defaultdict(set)  # names of this file that a name's definition speaks of
         self._taken: dict[str, set[Name]] = defaultdict(set)  # what an import binds to a name
         self._anywhere: set[Name] = set()  # imported inside of functions, or with a star: for whichever name needs it

@@ -59,6 +59,7 @@ class Forked:
             return self.instead.new()
 
     def _forked(self) -> Channel:
+        """Forks a judge. Raises Unforkable if torch can't be forked here, GraderError if the fork fails."""
         import msgspec
 
         from grader.judge.messages import Channel

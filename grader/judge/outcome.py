@@ -53,12 +53,12 @@ class Ending:
 
     @property
     def passes(self) -> bool:
-        """Whether it passes, and counts."""
+        """Whether the check passes, and counts."""
         return self.verdict.status == "pass" and not self.unproven
 
     @property
     def is_diagnosed(self) -> bool:
-        """Whether a misconception may be behind it: a wrong answer is."""
+        """Whether a misconception may be the cause: only of a wrong answer."""
         return self.verdict.status == "fail" and not self.verdict.failure.off_limits and not self.is_unwritten
 
     @property
@@ -114,7 +114,7 @@ class Ending:
         return "fail" if refusal else "skipped" if self.unproven else self.verdict.status
 
     def message(self) -> str:
-        """What it tells, apart from what is told once for several checks."""
+        """The message of the check, without the parts that are said once for several checks."""
         verdict = self.verdict
         found = explained(self.matching) if self.matching and not verdict.failure.off_limits else []
         if self.unproven:
@@ -190,6 +190,7 @@ def _with_loops(
 
 
 def _untold(verdict: Verdict) -> str:
+    """The message without values, for a check that ran with a reference in the learner's process."""
     if verdict.failure.off_limits:
         text = _("A built-in that is off limits was used.")
     elif verdict.status == "timeout":
@@ -208,16 +209,13 @@ def unproven(verdicts: Sequence[Verdict]) -> list[Collection[str]]:
     """For each check of a device, the names it calls that no check with drawn inputs shows to work, if it passes
     without any."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
-    return [
-        verdict.called - shown if verdict.status == "pass" and not verdict.drawn else ()
-        for verdict in verdicts
-    ]  # fmt: skip
+    return [verdict.called - shown if verdict.status == "pass" and not verdict.drawn else () for verdict in verdicts]
 
 
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
     """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
 
-    None if a screen shows what the check gave it, where there was no answer (the code raised, or a module could not
+    None if a screen shows what the check gave it, if there was no answer (the code raised, or a module could not
     be made), and if no smaller case fails in the same way.
     """
     names: set[str] = set()

@@ -36,6 +36,8 @@ def main(
 
 
 def _serve(channel: Channel, control: socket.socket | None, proven: Sequence[str], cpu_claims: int | None) -> None:
+    """Prepares the judge, as the zygote has if there is a `control` socket, and serves its channel until that
+    closes."""
     from grader.calls import devices
     from grader.judge.session import Session
     from grader.sandbox import preload

@@ -74,6 +74,8 @@ def without_running(step: Solution, devices: Sequence[str], request: GradeReques
 def _not_run(
     step: Solution, devices: Sequence[str], status: Status, message: str, score: float | None = 0.0
 ) -> StepGraded:
+    """The result of a step that is not run: each check has the status, the first check the message. No score if `score`
+    is None."""
     checks = [
         CheckResult(
             name=check.name, title=_(check.title), device=device, status=status, points=0.0,

@@ -91,6 +91,8 @@ class Session:
                     _prepare(step, check, answers, device)
 
     def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
+        """Grades one step, unless it can be graded without running; publishes its messages if the request will be
+        repeated."""
         start = time.perf_counter()
         graded = without_running(step, devices, request)
         if graded is None:

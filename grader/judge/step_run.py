@@ -112,6 +112,7 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
+        """Runs the checks on one of so many devices, in few messages if possible, and diagnoses those that fail."""
         route = routes.first(self._request, device)
         if route is Route.FEW_MESSAGES and self._ran_quickly(device, devices):
             self._routes.add(route)
@@ -154,6 +155,7 @@ class StepRun:
         return DeviceRun(self._step, student, self._answers, device, devices, not self._load.public, self._tell)
 
     def _note(self, run: DeviceRun) -> None:
+        """Adds the results of one device, with the worker's output unless a reference ran in its process."""
         if not self._load.public:
             self._output.append(run.student.printed().replace(NO_TERMINAL, no_terminal()))
         self._endings += run.endings
@@ -175,7 +177,7 @@ class StepRun:
 
 @dataclass
 class DeviceRun:
-    """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, where values
+    """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, if values
     may be shown, a smaller case of what is too large to show. `devices` share the points of each."""
 
     step: Solution
@@ -216,6 +218,7 @@ class DeviceRun:
         return all(ending.passes for ending in self.endings)
 
     def _end(self, verdicts: list[Verdict]) -> None:
+        """Sets `endings`: one for each check, with its verdict and its share of the points."""
         each = zip(self.step.checks, verdicts, outcome.unproven(verdicts), strict=True)
         self.endings = [
             Ending(
@@ -251,7 +254,7 @@ class DeviceRun:
         return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, where the same checks fail as in another run."""
+        """The misconceptions behind each failing check, if the same checks fail as in another run."""
         self._end([self._verdict(check, self.answers.seed) for check in self.step.checks])
         each = zip(self.endings, other.endings, strict=True)
         return self._diagnoses() if all(own.verdict.status == its.verdict.status for own, its in each) else {}

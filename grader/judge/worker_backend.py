@@ -30,7 +30,7 @@ class WorkerBackend:
     """Answers from a learner's step. The worker is started lazily, at the first call, and again after a call that
     killed it.
 
-    A public name whose call hung or died is not called again: its further checks fail at once, for the same reason.
+    After a call that hung or died, its public name is not called again: further checks fail at once, for that reason.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class WorkerBackend:
         self._makers.clear()
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed if there is none: timed out, crashed, or not a valid answer."""
+        """The outcome of one call. Raises CheckFailed if the worker timed out, crashed, or sent no valid answer."""
         self._makers |= {earlier.new_handle: earlier.name for earlier in call.first if earlier.handle is None}
         name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
         self._makers[call.new_handle] = name
@@ -121,6 +121,7 @@ class WorkerBackend:
             self._worker = None
 
     def _start(self) -> Worker:
+        """Starts a worker and imports the step in it. Raises CheckFailed if that fails, or has been tried too often."""
         if "" in self._lost:  # the file itself can't be imported
             raise self._lost[""]
         if self._started >= MAX_WORKERS:
@@ -214,6 +215,7 @@ class WorkerBackend:
         )
 
     def _end(self) -> None:
+        """Ends the worker, and keeps its output."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()

@@ -102,6 +102,7 @@ class Zygote:
         return True
 
     def _fork_judge(self, client: socket.socket, descriptors: list[int]) -> None:
+        """Forks a judge that serves this channel, and replies with its process id."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
         def run() -> None:
@@ -119,6 +120,8 @@ class Zygote:
         self._reply(client, Reply("started", pid))
 
     def _fork_worker(self, client: socket.socket, descriptors: list[int], command: Command) -> None:
+        """Forks a worker on the client's channel and pipes, confined before it reads any code; replies with its process
+        id, or why there is no folder for it."""
         channel, output, faults = descriptors
         limits = command.limits or Limits()
         inside = self.spaces is not None and not limits.accelerator and "namespaces" not in limits.without
@@ -213,6 +216,7 @@ class Zygote:
             os._exit(status)
 
     def _reap(self) -> None:
+        """Collects all children that have ended, and tells the client of a worker its wait status."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -242,6 +246,7 @@ class Zygote:
                     os.waitpid(pid, 0)
 
     def _kill_all(self) -> None:
+        """Kills all judges and workers with what they started, and removes their folders."""
         for pid in [*self.workers, *self.judges]:
             _signal_group(pid, signal.SIGKILL) if pid in self.workers else os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(OSError):
@@ -263,6 +268,7 @@ def _children() -> list[int]:
 
 
 def _signal_group(pid: int, number: int) -> None:
+    """Sends a signal to a process and its group; does nothing if they have ended."""
     # The worker may not have called setsid yet: then it has no process group of its own.
     with contextlib.suppress(OSError):
         os.kill(pid, number)
@@ -271,6 +277,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _close_all_but(keep: set[int]) -> None:
+    """Closes every descriptor from 3 on, except these."""
     start = 3
     for descriptor in sorted(keep):
         os.closerange(start, descriptor)

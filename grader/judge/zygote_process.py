@@ -38,6 +38,7 @@ class ZygoteProcess:
     one grading, so that starting counts for more than what follows."""
 
     def __init__(self, *, once: bool = False) -> None:
+        """Starts the process with posix_spawn; `once` as the zygote's own option."""
         from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair  # `socket` takes longer to import than this takes
 
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
@@ -69,7 +70,7 @@ class ZygoteProcess:
         return self._ended
 
     def kill(self) -> None:
-        """Kills it, unless it has ended."""
+        """Kills the process, unless it has ended."""
         if not self.poll():
             os.kill(self.pid, SIGKILL)
 
@@ -98,6 +99,7 @@ def cpu_claims() -> int:
 
 
 def _anonymous_file() -> int:
+    """A descriptor of an empty file without a name, in memory if the system has that."""
     if hasattr(os, "memfd_create"):
         try:
             return os.memfd_create("cpu_claims")

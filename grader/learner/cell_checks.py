@@ -41,6 +41,7 @@ class CheckedSteps:
         return self.report.score
 
     def __repr__(self) -> str:
+        """The report as text, for a kernel without HTML."""
         from grader.report import terminal as reports  # rich
 
         with language.use(self._spoken):
@@ -48,6 +49,7 @@ class CheckedSteps:
             return "\n\n".join([*(reports.as_text(step) for step in self.report.steps), *notes])
 
     def _repr_html_(self) -> str:
+        """The report as HTML, with hints."""
         from grader.course import lessons
         from grader.report import page  # jinja2
 
@@ -119,13 +121,15 @@ def _warm_grader() -> _WarmGrader:
 
 
 def _step_name(wanted: str) -> str:
+    """The step of this name or number. Raises Refusal, with the call to type instead."""
     try:
-        return choice.one(wanted)
+        return choice.single(wanted)
     except choice.Unknown as unknown:
         raise _no_such(unknown) from None
 
 
 def _chosen(steps: Iterable[str], tracks: Iterable[str]) -> list[str]:
+    """The steps that are named, and those of the tracks. Raises Refusal, with the call to type instead."""
     try:
         return choice.chosen(steps, tracks)
     except choice.Unknown as unknown:

@@ -87,6 +87,7 @@ if sys.platform == "win32":
 
     @contextlib.contextmanager
     def _windows(hear: Callable[[str], None]) -> Iterator[None]:
+        """Reads keys in a thread until the block ends."""
         over = threading.Event()
 
         def read() -> None:
@@ -106,10 +107,13 @@ if sys.platform == "win32":
             over.set()
 
     def _in_foreground(terminal: int) -> bool:
+        """Whether this process may read the terminal and change it."""
         return True
 
     @contextlib.contextmanager
     def _unix(terminal: int, hear: Callable[[str], None]) -> Iterator[None]:
+        """Reads keys in a thread, without waiting for Enter; restores the terminal and the signals' handlers at the
+        end."""
         yield
 
 else:
@@ -147,6 +151,7 @@ else:
             os.close(over_read)
 
     def _read(terminal: int, over: int, hear: Callable[[str], None]) -> None:
+        """Reads keys until `over` can be read, or the terminal ends, which `hear` is told as an empty key."""
         text = codecs.getincrementaldecoder("utf-8")("ignore")
         while True:
             ready, _writing, _error = select.select([terminal, over], [], [])

@@ -36,7 +36,7 @@ class StepProgress:
 
     @property
     def passes(self) -> bool:
-        """Whether it passed when last graded."""
+        """Whether the step passed when last graded."""
         return self.result is not None and self.result.status == "pass"
 
     @property
@@ -59,7 +59,7 @@ class TrackProgress:
 
     @property
     def is_started(self) -> bool:
-        """Whether a step of it has a file; the core always is."""
+        """Whether the track has a file of one of its steps; the core is always started."""
         return self.track.name == choice.CORE or any(step.has_file for step in self.steps)
 
     @property
@@ -154,6 +154,7 @@ def with_results(before: Progress, submission: Submission, results: Iterable[Ste
 
 
 def _step(name: str, submission: Submission, result: StepResult | None) -> StepProgress:
+    """The progress in one step, from the files and the last verdict."""
     has_problem = name in submission.problems
     source = submission.sources.get(name)
     is_written = has_problem or source is not None and not is_untouched(source[1])

@@ -120,6 +120,7 @@ class Grading:
     """The state that the items of one run share: the submission, the seed, and a grader that is started lazily."""
 
     def __init__(self, config: pytest.Config) -> None:
+        """Reads the options. Raises UsageError for an unknown language, device or folder."""
         submission = config.getoption("submission", None)
         self.folder = config.invocation_params.dir / submission if submission else EXERCISES
         self.device: str = config.getoption("device", "all")

@@ -41,6 +41,7 @@ class Folder:
         return sorted(names, key=lambda name: self._stamps.get(name, (0, 0, 0, 0)), reverse=True)
 
     def _look(self) -> dict[str, Stamp]:
+        """The times, size and inode of each module in the folder, by its name; empty if it can't be read."""
         stamps: dict[str, Stamp] = {}
         with contextlib.suppress(OSError), os.scandir(self.path) as listing:
             for entry in listing:

@@ -81,6 +81,7 @@ def _steps(found: TrackProgress) -> Table:
 
 
 def _state(step: StepProgress) -> str:
+    """The last column of a step: passes, not valid, begun, or empty."""
     if step.passes:
         return "✓ " + _("passes")
     if step.is_broken:

@@ -38,7 +38,7 @@ class Page(Protocol):
         """Shows what has changed."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the page's server."""
 
 
 class Watch(WatchSession):
@@ -276,6 +276,7 @@ class Watch(WatchSession):
     # --- messages ---
 
     def _event(self) -> Event:
+        """The next event, or Look after LOOK_EVERY seconds without one."""
         try:
             return self.events.get(timeout=saves.LOOK_EVERY)
         except queue.Empty:

@@ -146,6 +146,7 @@ class Keys:
         self.session.draw()
 
     def _next(self) -> None:
+        """Turns to the next step to do and has it graded, or notes that there is none."""
         following = self.board.following()
         if following is None and self.board.progress.ungraded:
             self.board.notice = _("Looking at every step …")
@@ -162,6 +163,7 @@ class Keys:
         self.session.waiting = list(self.board.names)
 
     def _hint(self, name: str) -> None:
+        """Shows one more hint of a step, or a notice if it has none."""
         try:
             self.board.hints = lessons.next_hint(name, self.board.folder)
             self.board.view = "hints"
@@ -169,6 +171,7 @@ class Keys:
             self.board.notice = _("There are no hints for {step}.").format(step=name)
 
     def _lesson(self, name: str, turn: int) -> None:
+        """Shows the step's lesson, or turns its pages by `turn`; after the last page, the verdict."""
         try:
             last = len(boards.pages(self.board, self.session.console)) - 1
         except lessons.NoLesson:
@@ -184,6 +187,7 @@ class Keys:
             self.board.page = max(self.board.page + turn, 0)
 
     def _reset(self, name: str, *, sure: bool) -> None:
+        """Puts the stub back if the user is `sure`, else asks for a second press; notes the result."""
         if not sure:
             self.resetting = True
             self.board.notice = _("Press x again to put the stub back in {file}; your work is kept next to it.").format(
@@ -191,7 +195,7 @@ class Keys:
             )
             return
         try:
-            self.board.notice = lessons.told(lessons.reset(name, self.board.folder))
+            self.board.notice = lessons.as_sentence(lessons.reset(name, self.board.folder))
             self.session.folder.changed()  # this save is not news
             self.session.ask(name)
         except lessons.NoStub:

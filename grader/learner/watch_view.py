@@ -66,7 +66,7 @@ class Board:
     """The state: the last result of each step, the step that is shown, and the messages about it.
 
     `calm` says why a file is not graded yet, `notice` answers a key, `busy` names a step that takes long to grade;
-    `keys` tells whether keys can be read, `address` where the session's page is; `read` are the files as last read,
+    `keys` tells whether keys can be read, `address` the URL of the session's page; `read` are the files as last read,
     `grading` what is being graded, `stopped` a step that was stopped while graded, `at_of` when each verdict was given.
     """
 
@@ -244,6 +244,7 @@ def all_steps(board: Board) -> RenderableType:
 
 
 def _what_next(board: Board) -> Text:
+    """The line about the next step to do, or that all pass."""
     following = board.following()
     if following is None and board.progress.ungraded:
         return Text(_("Looking at every step …"), "dim")

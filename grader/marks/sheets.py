@@ -165,7 +165,7 @@ def _points(file: Path, line: int, text: str) -> float:
 
 def _step(file: Path, line: int, text: str) -> str:
     try:
-        return choice.one(text)
+        return choice.single(text)
     except choice.Unknown as unknown:
         raise _bad(file, line, str(unknown).rstrip(".")) from None
 

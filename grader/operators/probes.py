@@ -1,4 +1,4 @@
-"""What is said of a wrong answer that a probe has looked at."""
+"""The texts about the kinds of wrong answers that probes recognise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHICH = N_("Number the entries 0, 1, 2, … and look at where each ends up.")
 
 
 class Probe(NamedTuple):
-    """What is said of an answer of this kind."""
+    """A kind of wrong answer, with its texts."""
 
     what: str
     why: str

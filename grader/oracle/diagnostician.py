@@ -27,7 +27,7 @@ SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
 # Of the checks that a misconception fails, the share that the student fails as well. Another form of the same mistake
-# may be right about dtypes, devices or lengths where the catalogue's is not.
+# may be right about dtypes, devices or lengths when the catalogue's is not.
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
@@ -137,9 +137,10 @@ class Diagnostician:
             matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
             matching = matching or [
-                wrong for wrong in self._generated(question, left, ask_again)
+                wrong
+                for wrong in self._generated(question, left, ask_again)
                 if not self._belied(wrong, singles, question)
-            ]  # fmt: skip
+            ]
             if matching:
                 by_check[question.name] = matching
             else:
@@ -263,10 +264,10 @@ class Diagnostician:
 
     def _matching(
         self, candidates: list[Misconception], question: Question, names: set[str]
-    ) -> Iterator[Misconception]:  # fmt: skip
+    ) -> Iterator[Misconception]:
         """The candidates that give the student's answer, while there is time: those that the check is meant to catch
-        first, then those of the name whose answer failed it. A misconception is ruled out if the student passes its
-        own checks: the catalogue proves that it fails there."""
+        first, then those of the name that gave the failing answer. A misconception is ruled out if the student passes
+        its own checks: the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
         likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]

@@ -55,7 +55,8 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Taken:
-    """The fingerprint of an answer at hand. Each part is made when it is first compared, which most never are."""
+    """The fingerprint of an answer at hand, computed part by part when compared; most comparisons end at the first
+    part."""
 
     def __init__(self, call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> None:
         self._answer, self.is_random = (call, outcome, device), drawn
@@ -72,7 +73,7 @@ class Taken:
 
     @property
     def checksum(self) -> int:
-        """See `Fingerprint`, as of the others."""
+        """The checksum of all that must be equal."""
         return self._whole.checksum
 
     @cached_property
@@ -100,7 +101,7 @@ class Taken:
         return self.is_random and not self.profile
 
     def kept(self) -> Fingerprint:
-        """All of it, without the answer."""
+        """The whole fingerprint, without the answer."""
         return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.silent)
 
 
@@ -213,6 +214,8 @@ def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
     """Everything of these values that must be equal; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
+        """The type of one value, with its shape, dtype, device and exact content, as far as two right answers share
+        them."""
         match leaf:
             case Placed(tensor, device):
                 exact = 0 if loosely and tensor.dtype == torch.int64 else _exact(tensor)

@@ -86,6 +86,7 @@ class _Ended(ast.NodeTransformer):
         self.loops = 0
 
     def visit_While(self, loop: ast.While) -> list[ast.stmt]:  # the name that ast asks for
+        """Adds a counter to the loop, and returns its first line and the loop."""
         self.loops += 1
         count, next_round = ast.parse(
             f"_rounds{self.loops} = iter(range({ROUNDS}))\n"

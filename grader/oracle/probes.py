@@ -59,6 +59,7 @@ def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _as_numbers(leaf: object) -> Tensor | None:
+    """A value as a tensor of float64; None if it has no numbers."""
     if isinstance(leaf, int | float) and not isinstance(leaf, bool):
         return torch.tensor([float(leaf)], dtype=torch.float64)
     tensor = numbers_of(leaf)

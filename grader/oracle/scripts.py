@@ -110,6 +110,7 @@ class SharedScripts:
         self._written[entry.step, entry.device, entry.check] = (entry.seed, len(script.passed), len(script.reached))
 
     def _head(self) -> tuple[int, int]:
+        """The two numbers at the start of the shared file; zeros while it is empty."""
         assert self._descriptor is not None
         data = os.pread(self._descriptor, HEAD.size, START)
         found: Any = HEAD.unpack(data) if len(data) == HEAD.size else (0, 0)
@@ -117,6 +118,7 @@ class SharedScripts:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        """Holds the lock of the shared file for one block, against other processes."""
         assert self._descriptor is not None
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, START)
         try:

@@ -98,6 +98,7 @@ class Tape(Asked):
     """Answers in place of the reference and the misconceptions, from a recording."""
 
     def __init__(self, file: Path) -> None:
+        """Reads a tape. Raises DamagedTape if another version of the kit wrote it."""
         if tape_version(file) != __version__:
             raise DamagedTape(str(file))
         stored = load(file.read_bytes())
@@ -155,6 +156,8 @@ class Tape(Asked):
         return None
 
     def _recording(self, check: str, seed: int) -> Recording:
+        """The recording of a check under a seed. Raises the error of a tape that does not fit its checks if it has
+        none."""
         recordings = self.index.checks.get(check)
         if recordings is None or seed not in self.index.seeds:
             raise _out_of_step()

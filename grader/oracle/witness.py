@@ -41,12 +41,12 @@ class Question:
 
     @property
     def answers(self) -> list[Exchange]:
-        """The student's answers in it."""
+        """The student's answers in the check."""
         return self.verdict.exchanges
 
     @property
     def called(self) -> frozenset[str]:
-        """The public names that it called."""
+        """The public names that the check called."""
         return self.verdict.called
 
     @property

@@ -252,6 +252,7 @@ class WrongWays(Text):
         return "\n".join(heading) + f"\n{inside}"
 
     def _run(self, text: str, names: dict[str, Any], place: str) -> None:
+        """Runs a text of the catalogue in the namespace `names`. Raises Unreadable, with `place`, if it raises."""
         if not text.strip():
             return
         file = f"solutions: {place}"  # a file that is the kit's own

@@ -113,8 +113,8 @@ def _building(source: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], known: list[Solution]) -> Pages:
-    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `known`."""
+def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], listed: list[Solution]) -> Pages:
+    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `listed`."""
     pages = Pages(spoken, folder, drawn)
     home = ROOT / ("README.md" if spoken == "en" else f"README.{spoken}.md")
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
@@ -134,7 +134,7 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
     pages.menu.append(
         (
             _("Known mistakes"),
-            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=known)), ROOT / "README.md"),
+            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=listed)), ROOT / "README.md"),
         )
     )
     pages.menu.append((_("Documents"), list(_documents(pages, spoken))))

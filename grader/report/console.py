@@ -63,6 +63,7 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
         task = bar.add_task("", total=total)
 
         def advance(graded: Graded, kept: bool) -> None:
+            """Counts a student; without a terminal, prints a line every LINE_SECONDS and at the end."""
             nonlocal done, here, failed, shown
             done, here = done + 1, here + (not kept)
             failed += graded.grader_failed or graded.report is None and not graded.absence
@@ -88,6 +89,7 @@ def counted(total: int) -> Iterator[Callable[[], None]]:
         task = bar.add_task("", total=total)
 
         def advance() -> None:
+            """Counts one more; without a terminal, prints a line every LINE_SECONDS."""
             nonlocal done, shown
             done += 1
             bar.update(task, advance=1)

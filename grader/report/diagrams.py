@@ -24,6 +24,7 @@ def bars(picture: Bars) -> list[Markup]:
 
 
 def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
+    """One panel as SVG: for each label a bar for each series, with its number."""
     several = len(picture.names) > 1
     top = 32 + (16 * len(picture.names) if several else 0)
     left = 12 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.labels), default=0)
@@ -51,6 +52,7 @@ def _written(value: float | bool) -> str:
 
 
 def _bar(zero: float, y: float, value: float | bool | None, scale: float, series: int, missing: str) -> list[Markup]:
+    """A bar and its number at the end, or the word for a missing value; `scale` is pixels per unit."""
     if value is None:
         return [svg.left(zero + 6, y + 11, missing)]
     length = float(value) * scale
@@ -75,6 +77,7 @@ def weighted_sum(picture: WeightedSum) -> list[Markup]:
 
 
 def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
+    """One panel as SVG: the vectors, an arrow as thick as each weight, and their weighted sum."""
     title, weights = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     result = picture.results[index]
     left = 12 + max(LETTER * svg.wide(svg.titled(label)) for label in picture.labels)
@@ -103,6 +106,7 @@ def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
 
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
+    """A vector as a row of coloured cells, each with its number."""
     parts = []
     for index, value in enumerate(values):
         level, at = scale.shade(value), x + CELL * index
@@ -134,6 +138,7 @@ def stream(picture: Stream) -> list[Markup]:
 
 
 def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]], most: float) -> Markup:
+    """One panel as SVG: the stream downwards, as wide as its size at each stage, and the branch that each part adds."""
     x, y = 56.0, 46.0
     inside = [svg.title(title), svg.text(x, 38, f"x  {short(first)}")]
     told, size = [f"x {short(first)}"], first

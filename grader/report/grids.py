@@ -14,7 +14,7 @@ from grader.base.language import gettext as _
 from grader.report import svg
 from grader.report.heat_map import BAR, PAGE_INK, Scale, fill, ink, scale_of, short
 from grader.report.pictures import Grid, Matrices
-from grader.report.sums import Explained
+from grader.report.sums import Sums
 
 LETTER = 7  # the mean width of one, at the size of labels
 EDGE, ABOVE, BELOW = 8, 30, 26  # next to a matrix, for its title and the name of its columns
@@ -43,7 +43,7 @@ class _Frame:
 
 
 def panels(
-    picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Explained | None] = (), first: int = 0
+    picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Sums | None] = (), first: int = 0
 ) -> list[Markup]:
     """One panel for each matrix, the last with the scale of colours, which all the pictures in `among` share.
     `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
@@ -69,7 +69,8 @@ def _coloured(matrix: Grid) -> bool:
     return any(value is not None and not isinstance(value, bool) for line in matrix for value in line)
 
 
-def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Explained | None], number: int) -> Markup:
+def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Sums | None], number: int) -> Markup:
+    """One matrix as SVG, with labels, outlines of what differs, and the colour scale below the last one."""
     title, matrix = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
@@ -90,15 +91,14 @@ def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Expl
         width, bottom = max(width, frame.left + STEP * BAR + 44), bottom + (32 if scale.low < 0 else 22)
     how = explained[number] if any(explained) else None
     if any(explained):
-        inside += [
-            svg.cell_button(frame.x(column), frame.y(row), frame.cell, (number, row, column), how and how(row, column))
-            for row in range(rows)
-            for column in range(columns)
-        ]
+        inside += svg.cell_buttons(
+            how, number, (rows, columns), lambda row, column: (frame.x(column), frame.y(row)), frame.cell
+        )
     return svg.svg(round(width), round(bottom), title, inside, _told(matrix), "group" if how else "img")
 
 
 def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
+    """The layout of a matrix that fits a phone's width; its column labels are slanted if a cell is too narrow."""
     left = 26 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.rows), default=14)
     room = svg.WIDEST - left - EDGE - (GAP * (columns // picture.cut[1]) if picture.cut[1] else 0)
     cell = min(LARGEST, int(room / max(columns, rows * 0.8)))
@@ -135,6 +135,7 @@ def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[M
 
 
 def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scale: Scale, blank: bool) -> list[Markup]:
+    """One cell: its colour, and its number or sign if there is space."""
     x, y, cell = frame.x(column), frame.y(row), frame.cell
     if value is None and blank:
         return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]

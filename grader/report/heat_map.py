@@ -167,6 +167,7 @@ def _level(part: float) -> int:
 
 
 def _is_pale(shade: int, page: Colour, positive: Colour, negative: Colour) -> bool:
+    """Whether black text on this shade has more contrast than white."""
     part = abs(shade) / LEVELS
     mixed = [a + (b - a) * part for a, b in zip(page, negative if shade < 0 else positive, strict=True)]
     linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (one / 255 for one in mixed)]
@@ -192,6 +193,8 @@ def scale_of(matrices: Iterable[Matrix]) -> Scale:
 
 
 def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:
+    """The areas of one colour, and the numbers by their colour, in pixels; NaN and infinities always have their
+    number."""
     shades = [[None if value is None else scale.shade(value) for value in line] for line in matrix]
     numbered = max(len(matrix), len(matrix[0])) <= NUMBERED
     numbers: dict[str, list[Number]] = defaultdict(list)

@@ -98,8 +98,9 @@ def _stills(picture: Sheet | Still) -> Sequence[Still]:
 
 
 def _still(
-    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Explained | None], first: int
+    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Sums | None], first: int
 ) -> list[Markup]:
+    """The SVGs of a picture, one per panel. The colours fit all of `among`; `explained` are the sums of its cells."""
     match picture:
         case Matrices():
             return grids.panels(picture, among, explained, first)
@@ -117,6 +118,7 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
     attached: dict[str, dict[str, str]] = {}
 
     def shown(match: re.Match[str]) -> str:
+        """The Markdown of one picture: its panels as attached images, and the caption."""
         if match["name"] not in pictures:
             return ""
         images = []
@@ -150,6 +152,7 @@ def formula(latex: str) -> Markup:
 
 @cache
 def _converted(latex: str) -> Markup:
+    """A formula in LaTeX as MathML."""
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
     supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same

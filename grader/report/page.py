@@ -106,7 +106,7 @@ class CheckView:
 
     @property
     def for_the_same_reason(self) -> str:
-        """How many do."""
+        """The sentence with the number of checks that fail for the same reason."""
         return reasons.more(len(self.alike), alike=True)
 
 
@@ -186,6 +186,7 @@ def _markdown() -> MarkdownIt:
 def _filled(
     template: str, report: Report, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None
 ) -> str:
+    """A template filled with the report: the whole page, or one of its forms."""
     following = reports.next_step(report)
     shown_hints = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
     steps = _steps(report.steps, every_picture, shown_hints)
@@ -293,10 +294,10 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
     made: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
-        made.append([
-            svg.cell_button(column * side, row * side, side, (index, row, column), how(row, column))
-            for row in range(len(matrix)) for column in range(len(matrix[0]))
-        ] if how else [])  # fmt: skip
+        size = len(matrix), len(matrix[0])
+        made.append(
+            svg.cell_buttons(how, index, size, lambda row, column: (column * side, row * side), side) if how else []
+        )
     return made
 
 
@@ -323,6 +324,7 @@ def _described(parting: Parting) -> tuple[list[str], list[str]]:
 
 
 def _further(parting: Parting) -> FurtherPictures | None:
+    """The picture of numbers that are curves or arrows, with its caption; None for others."""
     picture = pictures.of_parting(parting)
     if picture is None:
         return None
@@ -331,6 +333,7 @@ def _further(parting: Parting) -> FurtherPictures | None:
 
 
 def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
+    """The rows of the table at the top: each a name and a value."""
     oracles = {"live": _("live"), "recorded": _("recorded")}
     return [
         (_("student") if of_class else _("submission"), report.submission),
@@ -342,6 +345,7 @@ def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
 
 
 def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
+    """The steps as the template reads them."""
     return [
         StepView(
             result=step,

@@ -186,6 +186,7 @@ def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
 
 
 def _curves(picture: Curves, title: str, lines: Sequence[Numbers]) -> Markup:
+    """One panel as SVG: axes, ticks, and a line for each of the series; missing points are left out."""
     values = [float(value) for line in lines for value in line if value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if picture.logarithmic:
@@ -244,6 +245,7 @@ class _Axes:
 
 
 def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Markup:
+    """One panel as SVG: each set of points as arrows from the middle, the longest as long as the circle's radius."""
     longest = max((math.hypot(u, v) for points in sets for u, v in points), default=1.0) or 1.0
     named = picture.names if len(picture.names) > 1 else []
     top = 22 + 16 * len(named)

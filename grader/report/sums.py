@@ -1,4 +1,5 @@
-"""Explains a picture's numbers: a row of products, an exponential over a sum of them, a weighted sum.
+"""Explains a picture's numbers: a row of products, an exponential over a sum of them, a part of a sum, a weighted sum,
+the running sums of flash attention.
 
 Found in the numbers alone: a matrix is explained by others of the same picture only if every one of its cells follows
 from them. So authors write nothing next to a picture, and what is shown is true of what is drawn.
@@ -34,22 +35,25 @@ class Sum:
 
 
 Explained = Callable[[int, int], Sum]
+Sums = Callable[[int, int], Sum | None]  # None for a cell without a number
 
 
-def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Explained | None]:
+def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Sums | None]:
     """For each panel, the sums by which its cells follow from the other panels and from the `operands`, which are not
     drawn; None if they don't."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
 
-    def of_drawn(how: Explained) -> Explained:
-        def explained(row: int, column: int) -> Sum:
+    def of_drawn(index: int, how: Explained) -> Sums:
+        def explained(row: int, column: int) -> Sum | None:
+            if panels[index][row][column] is None:
+                return None
             told = how(row, column)
             return Sum(told.text, [cell for cell in told.of if cell[0] < len(panels)])
 
         return explained
 
     found = (_of(index, every) for index in range(len(panels)))
-    return [of_drawn(how) if how else None for how in found]
+    return [of_drawn(index, how) if how else None for index, how in enumerate(found)]
 
 
 def in_call(call: str) -> list[Matrix]:
@@ -76,6 +80,7 @@ def in_call(call: str) -> list[Matrix]:
 
 
 def _is_matrix(value: object) -> bool:
+    """Whether the value is a list of equally long, non-empty lists of numbers."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -94,7 +99,7 @@ def _numbers(matrix: Matrix) -> Rows | None:
 def _of(index: int, every: Sequence[Rows | None]) -> Explained | None:
     """The explanation of one panel by the others; None if it has none, or is too large or too plain."""
     target = every[index]
-    if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({v for line in target for v in line}) < 3:
+    if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({*chain(*target)} - {-math.inf}) < 3:
         return None
     others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != index]
     return next(_ways(target, others), None)
@@ -107,9 +112,11 @@ def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explaine
     for scores in others:
         if _size(scores[1]) == _size(target):
             yield from _as_shares(target, scores)
+            yield from _as_parts(target, scores)
             yield from _as_dropped(target, scores)
     for weights, values in product(others, others):
         yield from _as_weighted(target, weights, values)
+        yield from _as_running(target, weights, values)
 
 
 def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]) -> Iterator[Explained]:
@@ -133,13 +140,24 @@ def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
     )
     if vary and _holds(target, [_softmax(line, weights) for line, weights in zip(rows, target, strict=True)]):
         yield _exponentials(target, scores)
-    score, quotient = max(zip(chain(*rows), chain(*target), strict=True), key=lambda pair: abs(pair[1]))
+    pairs = [pair for pair in zip(chain(*rows), chain(*target), strict=True) if math.isfinite(pair[1])]
+    score, quotient = max(pairs, key=lambda pair: abs(pair[1]))
     width = round((score / quotient) ** 2) if quotient and math.isfinite(score) else 0
     if 1 < width <= WIDEST and _holds(target, [[score / math.sqrt(width) for score in line] for line in rows]):
         yield _quotients(target, scores, f"√{width}")
 
 
+def _as_parts(target: Rows, whole: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as parts of the sums of its rows, if it is that and the sums are not 1 already."""
+    sums = [sum(line) for line in whole[1]]
+    if any(not math.isfinite(total) or total <= 0 for total in sums) or max(sums) - min(sums) < NEAR:
+        return
+    if _holds(target, [[value / total for value in line] for line, total in zip(whole[1], sums, strict=True)]):
+        yield _parts(target, whole)
+
+
 def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as weights after dropout, if it is that: entries are zero or scaled up by the rate."""
     pairs = [pair for lines in zip(target, weights[1], strict=True) for pair in zip(*lines, strict=True)]
     after, before = (sum(pair[side] for pair in pairs if pair[0] > 0) for side in (0, 1))
     rate = round(20 * (1 - before / after)) / 20 if after > before > 0 else 0.0
@@ -149,6 +167,7 @@ def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as weighted sums of the rows of `values`, if it is that."""
     (_one, left), (_two, right) = weights, values
     if len(left[0]) == len(right) <= MOST_TERMS and (len(left), len(right[0])) == _size(target):
         columns = list(zip(*right, strict=True))
@@ -156,9 +175,18 @@ def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Row
             yield _weighted(target, weights, values)
 
 
+def _as_running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
+    """The matrix as what flash attention keeps of each query, if it is that: a maximum, a denominator, a context."""
+    (_one, rows), (_two, down) = scores, values
+    fit = len(rows) == len(target) and len(rows[0]) == len(down) <= MOST_TERMS and len(target[0]) == len(down[0]) + 2
+    if fit and _holds(target, [_kept(line, down) for line in rows]):
+        yield _running(target, scores, values)
+
+
 def _holds(target: Rows, due: Rows) -> bool:
-    """True if every cell equals the expected one, up to the digits that a picture keeps."""
+    """True if every cell with a number equals the expected one, up to the digits that a picture keeps."""
     pairs = [pair for lines in zip(target, due, strict=True) for pair in zip(*lines, strict=True)]
+    pairs = [pair for pair in pairs if pair[0] > -math.inf]
     return all(math.isfinite(value) and abs(shown - value) <= NEAR + NEAR * abs(value) for shown, value in pairs)
 
 
@@ -181,6 +209,38 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
         seen = [number for number, weight in enumerate(weights) if weight > 0]
         cells = [(scores[0], row, number) for number in (seen if weights[column] else [column])]
         return Sum(share(line, seen, column, weights[column]), cells)
+
+    return explained
+
+
+def _parts(target: Rows, whole: tuple[int, Rows]) -> Explained:
+    """Explains each cell as a part of its row's sum."""
+
+    def explained(row: int, column: int) -> Sum:
+        line = whole[1][row]
+        text = f"{_short(line[column])} / ({_terms(list(map(_short, line)))}) = {_short(target[row][column])}"
+        return Sum(text, _row(whole[0], row, line))
+
+    return explained
+
+
+def _running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -> Explained:
+    """Explains each cell as a maximum of scores, a sum of exponentials, or their weighted sum over that."""
+
+    def explained(row: int, column: int) -> Sum:
+        line = scores[1][row]
+        seen = [number for number, score in enumerate(line) if score > -math.inf]
+        most, result = max(line), _short(target[row][column])
+        powers = [f"exp({_short(line[number])} − {_short(most)})" for number in seen]
+        cells = [(scores[0], row, number) for number in seen]
+        if column == 0:
+            return Sum(f"max({', '.join(_short(line[number]) for number in seen)}) = {result}", cells)
+        if column == 1:
+            return Sum(f"{_terms(powers)} = {result}", cells)
+        down = [values[1][number][column - 2] for number in seen]
+        text = _terms([f"{power}·{_short(value)}" for power, value in zip(powers, down, strict=True)])
+        cells += [(values[0], number, column - 2) for number in seen]
+        return Sum(f"({text}) / {_short(_kept(line, values[1])[1])} = {result}", cells)
 
     return explained
 
@@ -255,6 +315,13 @@ def _softmax(scores: Sequence[float], weights: Sequence[float]) -> list[float]:
         math.exp(score - max(seen)) if weight > 0 else 0.0 for score, weight in zip(scores, weights, strict=True)
     ]
     return [value / sum(exponentials) for value in exponentials]
+
+
+def _kept(scores: Sequence[float], values: Rows) -> list[float]:
+    """The running values of a query in flash attention: its largest score, the denominator, the context."""
+    most = max(scores)
+    powers = [math.exp(score - most) for score in scores] if most > -math.inf else [math.nan] * len(scores)
+    return [most, sum(powers), *(_dot(powers, column) / sum(powers) for column in zip(*values, strict=True))]
 
 
 def _dot(first: Sequence[float], second: Sequence[float]) -> float:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
 from grader.base.language import gettext as _
-from grader.report.sums import Sum
+from grader.report.sums import Sums
 
 Point = tuple[float, float]
 
@@ -98,18 +98,26 @@ def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
     )
 
 
-def cell_button(x: float, y: float, side: float, at: tuple[int, int, int], told: Sum | None) -> Markup:
-    """The button that shows a cell's sum; `at` is its panel, row and column. Without a sum it can only be lit."""
-    place = ",".join(map(str, at))
-    if told is None:
-        return box(x, y, side, side, f' fill="none" class="cell" data-at="{place}"')
+def cell_buttons(
+    how: Sums | None, panel: int, size: tuple[int, int], corner: Callable[[int, int], Point], side: float
+) -> list[Markup]:
+    """The buttons that show the sums of a panel's cells; a cell without a sum can only be lit. `corner` returns where a
+    cell of a row and a column is. The first button is a stop of the tabulator, and arrows go on from there."""
+    cells = [(row, column) for row in range(size[0]) for column in range(size[1])]
+    told = {cell: sum_ for cell in cells if how and (sum_ := how(*cell))}
     pressed = (
         ' fill="transparent" class="cell" data-at="{}" data-sum="{}" data-of="{}" role="button" tabindex="{}" '
         'aria-label="{}"'
     )
-    of = " ".join(",".join(map(str, cell)) for cell in told.of)
-    first = 0 if at[1:] == (0, 0) else -1  # arrows go on from there
-    return box(x, y, side, side, Markup(pressed).format(place, told.text, of, first, told.text))
+    made = []
+    for cell in cells:
+        place = ",".join(map(str, (panel, *cell)))
+        rest = f' fill="none" class="cell" data-at="{place}"'
+        if cell in told:
+            text, of = told[cell].text, " ".join(",".join(map(str, other)) for other in told[cell].of)
+            rest = Markup(pressed).format(place, text, of, 0 if cell == next(iter(told)) else -1, text)
+        made.append(box(*corner(*cell), side, side, rest))
+    return made
 
 
 def colour(series: int) -> str:

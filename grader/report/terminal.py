@@ -320,6 +320,7 @@ def _matrices(parting: Parting) -> Table:
     table.add_column(_("your values (* differs)"), no_wrap=True)
 
     def cells(row: list[float | bool | None], differs: list[bool]) -> Text:
+        """One row of a matrix as text, shaded by value, with a star at what differs."""
         line = Text()
         for value, apart in zip(row, differs, strict=True):
             share = (value - low) / (high - low) if value is not None and high > low else 0.0

@@ -62,6 +62,7 @@ def _killed_first() -> None:
 
 
 def _limit_resources(limits: Limits) -> None:
+    """Sets this process's limits of CPU seconds, file size, open files, processes and bytes of address space."""
     try:
         import resource
     except ImportError:  # Windows has none; deadlines still hold

@@ -43,6 +43,7 @@ def _claimed(cpu_claims: int | None, numbers: Iterable[int]) -> Iterator[int | N
 
 
 def _claim(cpu_claims: int, cpu: int) -> bool:
+    """Locks a CPU's byte of the shared file; False if another process has it."""
     try:
         fcntl.lockf(cpu_claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, cpu)
     except OSError:
@@ -63,6 +64,7 @@ def pin(numbers: set[int]) -> None:
 
 
 def _current() -> int:
+    """The CPU that this thread runs on, -1 if unknown."""
     from grader.sandbox.kernel import libc
 
     with suppress(OSError, AttributeError):  # a C library without it

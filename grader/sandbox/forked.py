@@ -223,6 +223,7 @@ class ForkedProcess:
         return left
 
     def _starved(self) -> float:
+        """Seconds for which the worker could run and had no CPU, since the call started."""
         try:
             _ran, waited, _times = self._schedule()
         except (OSError, ValueError):  # not every kernel records it
@@ -234,6 +235,8 @@ class ForkedProcess:
         return [int(number) for number in text.split()]
 
     def _wait(self, deadline: float, writing: bool = False) -> None:
+        """Waits until the channel can be read, or also be written, or until it is time to look at the worker again.
+        Drains its output."""
         left = self._left(deadline)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN | (select.POLLOUT if writing else 0))
@@ -252,6 +255,7 @@ class ForkedProcess:
             raise TooMuchWritten
 
     def _drain(self) -> None:
+        """Reads output that has arrived, and keeps it up to the limit of bytes."""
         try:
             piece = os.read(self._output, 1 << 16)
         except OSError:
@@ -306,6 +310,8 @@ class ForkedProcess:
         return self.kill()
 
     def _close(self) -> None:
+        """Reads the rest of the output and of the stack dump, and closes all descriptors; a second call does
+        nothing."""
         if self._closed:
             return
         self.printed()

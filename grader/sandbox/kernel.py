@@ -224,6 +224,7 @@ def library_places() -> list[str]:
 
 
 def _allow_beneath(ruleset: int, path: str, rights: int) -> bool:
+    """Adds a Landlock rule: these rights on a file, or on a folder and all in it. False if the kernel refuses."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -91,6 +91,8 @@ def make(base: str, readable: Sequence[str], spelled: Sequence[str]) -> Namespac
 
 
 def _unshare() -> list[int]:
+    """Moves this process into namespaces of its own. Returns a descriptor for each that workers join. Raises
+    OSError."""
     user, group = os.geteuid(), os.getegid()
     _done("unshare", libc().unshare(NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_IPC))
     prctl(PR_SET_DUMPABLE, 1)  # else root owns the files below /proc/self

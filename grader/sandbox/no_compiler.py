@@ -102,6 +102,7 @@ def afterwards(then: Callable[[], None]) -> None:
 
 
 def _real_kernels() -> None:
+    """Imports torch's kernels in Python in place of the stand-ins, then calls what waited for that."""
     kernels_wait.clear()
     for name in (KERNELS, *REFERENCES):
         sys.modules.pop(name, None)

@@ -123,6 +123,7 @@ def _run_ops(device: str) -> None:
 
 
 def _run_attention(x: torch.Tensor) -> torch.Tensor:
+    """Runs the ops of an attention step once, so that workers inherit them warm."""
     import torch
     from torch.nn import functional as F
 
@@ -144,6 +145,7 @@ def _run_attention(x: torch.Tensor) -> torch.Tensor:
 
 
 def _run_dropout_and_norm(x: torch.Tensor) -> None:
+    """Runs the ops of dropout, layer norm and GELU once."""
     import torch
 
     kept = torch.rand_like(x) >= 0.1
@@ -155,6 +157,7 @@ def _run_dropout_and_norm(x: torch.Tensor) -> None:
 
 
 def _run_sampling(logits: torch.Tensor, ids: torch.Tensor) -> None:
+    """Runs the ops of a loss and of sampling once."""
     import torch
     from torch.nn import functional as F
 
@@ -187,6 +190,7 @@ def meta_below_python() -> None:
 
 
 def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
+    """Registers torch's Python kernels for `meta` again, so that they run without Python's dispatch; then ours."""
     import torch
 
     if no_compiler.kernels_wait:
@@ -201,7 +205,7 @@ def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of o
         library, in_python = private.meta_anew()
         kept = {
             op.name(): function
-            for kind in ("pre_autograd", "post_autograd", "meta")  # where an op is in several, the last counts
+            for kind in ("pre_autograd", "post_autograd", "meta")  # if an op is in several, the last counts
             for op, function in in_python[kind].items()
             if isinstance(op, private.OpOverload) and op.namespace == "aten"
         }
@@ -214,7 +218,7 @@ def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of o
 
 
 def _by_the_real_one(real: Callable[[str], Any], qualified: str, *args: Any, **kwargs: Any) -> Any:
-    """What an op gives on `meta`, once torch's kernels in Python are imported."""
+    """The result of an op on `meta` by torch's kernel in Python; these kernels are imported first."""
     import torch
 
     real("torch._meta_registrations")
@@ -223,6 +227,7 @@ def _by_the_real_one(real: Callable[[str], Any], qualified: str, *args: Any, **k
 
 
 def _has_meta(qualified: str, there: Collection[str]) -> bool:
+    """Whether an op has a kernel for `meta` that stays: `there` are the names of those that torch has in C++."""
     whole = qualified.removeprefix("aten::")
     name = whole.partition(".")[0]
     if name in NOT_BELOW_PYTHON or whole in OURS_ON_META:
@@ -244,6 +249,7 @@ def _layer_norm_on_meta(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, ...]:
+    """The three results of layer norm on `meta`; by torch's own kernel if a shape does not fit."""
     import torch
 
     shape = torch.Size(normalized_shape)
@@ -255,7 +261,7 @@ def _layer_norm_on_meta(
 
 
 def _our_kernels(library: Any, private: Any, reads: Any) -> None:
-    """Registers a kernel for `meta` for each of some ops. Where its arguments are not the ordinary ones, torch's own
+    """Registers a kernel for `meta` for each of some ops. If its arguments are not the ordinary ones, torch's own
     in Python is asked: it says what does not fit."""
     import torch
 
@@ -294,6 +300,7 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tenso
 
 
 def _where(pred: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor | None:
+    """The result of `where` on `meta`; None if its arguments are not ordinary ones."""
     import torch
 
     given = (pred, first, second)
@@ -304,6 +311,7 @@ def _where(pred: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> tor
 
 
 def _where_out(*given: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
+    """As `_where`, into `out`; None if `out` does not fit."""
     found = _where(*given)
     if found is None or found.dtype != out.dtype or (out.numel() and out.shape != found.shape):
         return None
@@ -327,6 +335,7 @@ def _abs(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
 
 
 def _logical_not(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
+    """The result of `logical_not` into an empty `out`, on `meta`; None if the arguments are not ordinary ones."""
     import torch
 
     fits = x.is_contiguous() and not out.numel() and out.dtype is torch.bool

@@ -93,7 +93,7 @@ class Process(Protocol):
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""
 
     def rest(self) -> None:
-        """Stops it until the next `send`, wherever its files are: another step may follow."""
+        """Stops the process until the next `send`, wherever its files are: another step may follow."""
 
     def resume(self) -> None:
         """Starts a step as a new process does: pinned as this process is, with nothing printed."""

@@ -22,6 +22,8 @@ class Scratch:
     """The folder that holds the folders of a zygote's workers. A lock on it shows that the zygote is alive."""
 
     def __init__(self) -> None:
+        """Makes the folder for workers' folders, locked while this process lives, and removes those of processes that
+        have ended."""
         self._leaving: deque[Iterator[None]] = deque()
         place = tempfile.gettempdir()
         _remove_stale(place)
@@ -101,6 +103,8 @@ def removal(folder: str) -> Iterator[None]:
 
 
 def _emptied(here: int) -> Iterator[None]:
+    """Removes all that is in an open folder, however deep, and closes its descriptor; yields after each step of the
+    work."""
     try:
         levels = [(yield from _files_removed(here))]
         while True:

@@ -74,6 +74,8 @@ class SpawnedProcess:
         self._pump(self._popen.stderr, self._keep)
 
     def _pump(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        """Reads a stream in a thread of its own and passes each piece to `take`, empty bytes at the end."""
+
         def run() -> None:
             with stream:
                 while piece := os.read(stream.fileno(), 1 << 16):
@@ -83,6 +85,7 @@ class SpawnedProcess:
         threading.Thread(target=run, daemon=True).start()
 
     def _answer(self, piece: bytes) -> None:
+        """Queues a piece of an answer, and waits while the queue is full."""
         while not self._over:  # without a reader, further data is dropped
             with contextlib.suppress(queue.Full):
                 self._answers.put(piece, timeout=0.1)

@@ -36,7 +36,7 @@ from grader.calls.leftovers import Surroundings
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
 from grader.calls.values import MAX_NAME, MAX_TEXT
-from grader.sandbox.conceal import conceal, own_builtins, suspicions, wipe_freed
+from grader.sandbox.conceal import collected, conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 from grader.sandbox.top_level import Failed
@@ -51,12 +51,12 @@ def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
         faulthandler.register(signal.SIGUSR1, file=faults, all_threads=False, chain=False)
-    surroundings = Surroundings()
+    surroundings = Surroundings(collected)
     conceal()
     surroundings.settle()
-    finders = list(sys.meta_path)
+    finders, showwarning = list(sys.meta_path), warnings.showwarning
     while _serve_step(requests, answers):
-        sys.meta_path[:] = finders
+        sys.meta_path[:], warnings.showwarning = finders, showwarning
         gc.collect()  # what the step made may have finalisers, or hold a mode open
         _send(answers, frame(msgspec.msgpack.encode(surroundings.restored()), b""))
 
@@ -182,6 +182,7 @@ def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
 
 
 def _described(failed: Failed) -> LeftOut:
+    """A statement that was left out as it is sent: the error with its place, each text cut."""
     raised = described(failed.error, lambda _name: False, None)
     message = str(failed.error.msg) if isinstance(failed.error, SyntaxError) else raised.message  # without the place
     source = linecache.getline(failed.file, failed.line).strip()

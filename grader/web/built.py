@@ -68,6 +68,7 @@ class Built:
             process.communicate()
 
     def _drawn(self, wanted: Wanted) -> Drawn:
+        """Has the process draw the picture, which is started first if need be; `failed` says why there is none."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()

@@ -34,6 +34,7 @@ class CoursePage:
     """The page of watch mode's session: a server, and the last state that was sent."""
 
     def __init__(self, session: Watch, place: str = "/", *, opens: bool = True) -> None:
+        """Starts to serve the page, and opens it in a browser if `opens`."""
         self.session, self.board = session, session.board
         if self.board.current is None:
             self.board.current = self.board.progress.next_step() or self.board.names[0]
@@ -61,7 +62,7 @@ class CoursePage:
             self.server.events.tell("state", state, stays=True)
 
     def close(self) -> None:
-        """Ends the server, and what runs for it."""
+        """Ends the server, and the processes that run for it."""
         self.labs.close()
         self.gpt.close()
         self.built.close()
@@ -70,6 +71,7 @@ class CoursePage:
     # --- what the page asks ---
 
     def _routes(self) -> list[Route]:
+        """The addresses of the page, each with the method that answers it."""
         asked: dict[str, Callable[[str, Request], dict[str, Any]]] = {
             "lesson": self._lesson,
             "verdict": self._verdict,
@@ -105,6 +107,7 @@ class CoursePage:
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
+        """The page without content, which its scripts fetch."""
         files = {
             int(name[4:6]): editor.opens(self.board.folder / f"{name}.py", 1, self.editor) for name in step_titles()
         }
@@ -114,6 +117,7 @@ class CoursePage:
         return HTMLResponse(template.render(language=language.current(), data=data))
 
     def _lesson(self, name: str, request: Request) -> dict[str, Any]:
+        """The lesson, its hints and its effort, as JSON."""
         effort = lessons.effort(name)
         return {
             "html": self.lessons(name),
@@ -123,6 +127,7 @@ class CoursePage:
         }
 
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
+        """The last result of a step as HTML, for the file as it is now."""
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
         source = sources[name][1] if name in sources else None
@@ -155,7 +160,7 @@ class CoursePage:
 
     def _reset(self, name: str) -> dict[str, Any]:
         try:
-            return {"said": lessons.told(lessons.reset(name, self.board.folder))}
+            return {"said": lessons.as_sentence(lessons.reset(name, self.board.folder))}
         except (lessons.NoStub, OSError) as error:
             return {"said": str(error)}
 

@@ -155,6 +155,7 @@ async def _written(gpt: GPTProcess, question: dict[str, Any]) -> AsyncIterator[s
 
 
 def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:
+    """The process's answer as bytes: the length of its JSON header, the header, the numbers."""
     try:
         header, body = gpt.ask(question)
     except GPTSilent as error:

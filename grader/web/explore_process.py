@@ -101,6 +101,7 @@ class GPTProcess:
         return header, bytes(body)
 
     def _read(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
+        """Reads what has arrived. Raises TimeoutError at the deadline, EOFError once the process has ended."""
         assert process.stdout is not None
         if not select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
             raise TimeoutError
@@ -110,6 +111,7 @@ class GPTProcess:
         return data
 
     def _end(self) -> None:
+        """Kills the process and closes its pipes."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -57,6 +57,7 @@ class LabRoutes:
     # --- what the page asks ---
 
     def _lab(self, request: Request) -> Response:
+        """A lab's question, answers and needs, and what the learner said before, as JSON; 404 for an unknown name."""
         lab = _named(request)
         if lab is None:
             return JSONResponse({}, 404)
@@ -71,6 +72,7 @@ class LabRoutes:
         })  # fmt: skip
 
     def _result(self, request: Request) -> Response:
+        """The page that the last run wrote, fit for a frame; 404 if there is none."""
         lab = _named(request)
         page = self._page(lab.name) if lab else None
         if page is None or not page.is_file():
@@ -80,6 +82,7 @@ class LabRoutes:
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def _start(self, request: Request) -> Response:
+        """Starts a run in a thread; 409 if one is in progress."""
         lab, body = _named(request), await request.json()
         if lab is None:
             return JSONResponse({}, 404)
@@ -101,6 +104,7 @@ class LabRoutes:
     # --- the run ---
 
     def _run(self, name: str, prediction: str, seconds: float) -> None:
+        """Runs a lab in a process, and tells the page of its progress and of its end."""
         command = paths.program(
             "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder), "--seconds",
             f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
@@ -121,6 +125,7 @@ class LabRoutes:
         self._tell(over | {"over": True, "result": _version(self._page(name))})
 
     def _hear(self, line: str) -> None:
+        """Takes a line of the lab's output as progress, and tells the page."""
         if self.running is None:
             return
         found = PROGRESS.match(line)
@@ -134,6 +139,7 @@ class LabRoutes:
         return self.out / f"{name}.html"
 
     def _kept(self, name: str) -> dict[str, Any]:
+        """The record of the last run in the language in use; empty if there is none."""
         try:
             record = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):

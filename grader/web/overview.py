@@ -87,6 +87,7 @@ class Shown:
         }  # fmt: skip
 
     def _track(self, found: TrackProgress, needs: Mapping[str, str | None]) -> dict[str, Any]:
+        """A track as JSON, with its steps and labs; `needs` has the step that each lab waits for."""
         track = found.track
         return {
             "name": track.name, "title": track.title, "after": track.after, "summary": track.summary,
@@ -96,6 +97,7 @@ class Shown:
         }  # fmt: skip
 
     def _lab(self, lab: labs.Lab, needed: str | None) -> dict[str, Any]:
+        """A lab as JSON."""
         return {
             "name": lab.name,
             "title": _lab_title(lab),
@@ -104,6 +106,7 @@ class Shown:
         }
 
     def _step(self, step: StepProgress) -> dict[str, Any]:
+        """A step as JSON: its status, points, and the next step to do."""
         name, result = step.name, step.result
         status = str(result.status) if result else "waiting" if name in self.board.names else "away"
         if step.is_broken or self.calm.get(name):

@@ -114,6 +114,7 @@ class PageServer:
     def __init__(
         self, routes: Sequence[BaseRoute], port: int = PORT, report: Callable[[str], None] = print, token: str = ""
     ) -> None:
+        """Starts to serve on a port of the loopback, in a thread."""
         self._report = report
         self._reported: set[str] = set()
         self.token = token or secrets.token_urlsafe(24)
@@ -187,6 +188,7 @@ class Guard:
         self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it, with the headers that every response has."""
         if scope["type"] != "http":
             return
         with language.use(self.spoken):
@@ -241,6 +243,8 @@ class Events:
         return StreamingResponse(self._frames(queue), media_type="text/event-stream")
 
     async def _frames(self, queue: asyncio.Queue[str | None]) -> AsyncIterator[str]:
+        """The frames of one page's stream: the state, each event, and a sign of life every ALIVE_SECONDS; ends at
+        None."""
         try:
             yield "retry: 1000\n\n" + self._first
             while True:

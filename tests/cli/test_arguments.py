@@ -31,12 +31,12 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("grader grade --what", "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader grade --help"),
-        ("grader hint 1 2", "받지 않는 인자입니다: 2. 입력할 명령: python -m grader hint --help"),
-        ("grader abacus", "그런 명령이 없습니다: abacus. 입력할 명령: python -m grader grade --help"),
-        ("grader wtch", "그런 명령이 없습니다: wtch. 혹시 watch인가요? 입력할 명령: python -m grader grade --help"),
-        ("grader grade --step", "옵션에 값이 필요합니다: --step. 입력할 명령: python -m grader grade --help"),
-        ("grader class", "인자가 빠졌습니다: SUBMISSIONS. 입력할 명령: python -m grader class --help"),
+        ("grader grade --what", "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader grade HELP=1"),
+        ("grader hint 1 2", "받지 않는 인자입니다: 2. 입력할 명령: python -m grader hint HELP=1"),
+        ("grader abacus", "그런 명령이 없습니다: abacus. 입력할 명령: python -m grader grade HELP=1"),
+        ("grader wtch", "그런 명령이 없습니다: wtch. 혹시 watch인가요? 입력할 명령: python -m grader grade HELP=1"),
+        ("grader grade --step", "옵션에 값이 필요합니다: --step. 입력할 명령: python -m grader grade HELP=1"),
+        ("grader class", "인자가 빠졌습니다: SUBMISSIONS. 입력할 명령: python -m grader class HELP=1"),
         ("grader grade --seed many", "--seed 값이 맞지 않습니다: 정수가 아닙니다."),
         ("grader grade --seed -1", "--seed 값이 맞지 않습니다: 0 이상이어야 합니다."),
         ("grader grade --step=1-99", "그런 단계가 없습니다: 99. step01_scores부터 "),
@@ -49,7 +49,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
             "grader grade --device tpu!",
             "--device 값이 맞지 않습니다: 장치는 torch가 부르는 이름으로 씁니다: cpu, cuda, mps, xpu 또는 all.",
         ),
-        ("grader grade --open=3", "값을 받지 않는 옵션입니다: --open. 입력할 명령: python -m grader grade --help"),
+        ("grader grade --open=3", "값을 받지 않는 옵션입니다: --open. 입력할 명령: python -m grader grade HELP=1"),
         ("grader lesson 1 --lang xx", "지원하지 않는 언어입니다: xx. 쓸 수 있는 언어는 en, ko입니다. 입력할 명령: "),
         ("grader exercises --folder README.md", "README.md: 쓸 수 없습니다"),
         ("grader kit --folder README.md", "README.md: 쓸 수 없습니다"),
@@ -58,7 +58,7 @@ def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.Co
         ("grader lab --model theirs", "--model 값이 맞지 않습니다: 쓸 수 있는 값은 mine, kit입니다."),
         (
             "grader lab --what",
-            "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader lab --help",
+            "그런 옵션이 없습니다: --what. 입력할 명령: python -m grader lab HELP=1",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def refused(words: str, shell: str = "", **environment: str) -> str:
         ("begin position", "There is no track position."),
         ("messages 99", "Type: python -m grader messages step01_scores"),
     ],
-)  # fmt: skip
+)
 def test_it_is_refused_before_anything_is_graded(words: str, says: str) -> None:
     """In a line of ours, with the system's reason."""
     assert says in refused(words)
@@ -202,7 +202,7 @@ def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.Monkey
         ("No. Type: python -m grader grade --step step01_scores", "No. Type: make grade STEP=step01_scores"),
         ("Type: python -m grader hint step01_scores", "Type: make hint STEP=step01_scores"),
         ("Type: python -m grader begin --track positions", "Type: make begin TRACK=positions"),
-        ("Type: python -m grader train --help", "Type: make train HELP=1"),
+        ("Type: python -m grader train HELP=1", "Type: make train HELP=1"),
         ("Type: python -m grader train --resume --text 'a b'", "Type: make train RESUME=1 TEXT='a b'"),
         ("Type: python -m grader lint 4", "Type: python -m grader lint 4"),
         ("Type: python -m grader class 'a b' --step 1", "Type: make class SUBMISSIONS='a b' STEP=1"),
@@ -210,7 +210,7 @@ def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.Monkey
         ("Type: python -m grader grade --submission FOLDER", "Type: make grade SUBMISSION=FOLDER"),
         ("Type: make grade", "Type: make grade"),
     ],
-)  # fmt: skip
+)
 def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str, says: str) -> None:
     """`make lint` is another one; what is no command stays as it was."""
     assert language.typed(sentence) == sentence

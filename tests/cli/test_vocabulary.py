@@ -72,12 +72,14 @@ def test_a_lesson_on_the_page(monkeypatch: pytest.MonkeyPatch, words: str) -> No
     assert main.run(words.split()) == 0 and [given[1] for given in shown] == ["step04_causal_mask"]
 
 
-@pytest.mark.parametrize(("words", "says"), [("grade SEED=x KIT_LANG=ko", "SEED"), ("grade --seed x", "--seed")])
+@pytest.mark.parametrize(
+    ("words", "says"), [("grade SEED=x KIT_LANG=ko", "SEED"), ("grade --seed x", "--seed"), ("grade nix", "nix")]
+)
 def test_an_error_names_what_was_typed(words: str, says: str) -> None:
-    """The option in its own spelling, the command in the one to type next, in either language."""
+    """The option in its own spelling, and the command to type next, which is one for all, in either language."""
     typed = [sys.executable, "-m", "grader", *words.split()]
     told = subprocess.run(typed, cwd=ROOT, capture_output=True, text=True)
-    next_one = "python -m grader grade HELP=1" if says == "SEED" else "python -m grader grade --help"
+    next_one = "python -m grader grade HELP=1"
     assert told.returncode == 2 and says in told.stderr and told.stderr.strip().endswith(next_one)
     assert ("입력할 명령" in told.stderr) == ("KIT_LANG=ko" in words)
 

@@ -85,6 +85,15 @@ LEAVES = {
     "half of the memory": "import operator\noperator.kept = torch.ones(1 << 26)",
     "a patched watcher": "from grader.calls import responder\nresponder.cotangents = lambda outputs: iter(outputs)",
 }  # fmt: skip
+# What its functions, classes and tensors are left in, wherever that is.
+KEPT = {
+    "a function in a module": "import enum\nenum.kept = lambda x: x",
+    "a function in a list": "torch.__all__.append(lambda x: x)",
+    "a function on a function": "nn.functional.relu.__dict__.update(kept=lambda x: x)",
+    "a class in a class": "import collections\nclass Kept:\n    pass\ncollections.Counter.kept = Kept",
+    "a tensor in a table": "import copy\ncopy._deepcopy_dispatch['kept'] = torch.ones(2)",
+    "a generator": "import typing\ntyping.__all__.append(i for i in (1, 2))",
+}
 # What only a look at the text can tell.
 OUT_OF_SIGHT = (
     "open('file', 'w')",
@@ -92,6 +101,15 @@ OUT_OF_SIGHT = (
     "import ctypes",
     "__import__('os')",
     "from torch import utils",
+    "torch.builtins.open('file', 'w')",
+    "torch.  sys",
+    "(torch.\n  sys)",
+    "x = 1.\nimport ctypes",
+    "torch.\\\n  sys",
+    "from torch import *\nsys",
+    "from torch import \\\n sys",
+    "import operator\noperator.attrgetter('sys.modules')(torch)",
+    "import typing\ntyping.get_type_hints(right)",
 )
 
 
@@ -151,11 +169,11 @@ def test_a_right_step_hands_its_process_on(two: Two) -> None:
     assert two.handed_on(QUIET, SECOND + "\nimport step01\nassert step01.right(torch.ones(1, 1)) == 1\n")
 
 
-@pytest.mark.parametrize("what", LEAVES)
+@pytest.mark.parametrize("what", [*LEAVES, *KEPT])
 def test_nothing_that_is_left_reaches_the_next_step(two: Two, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process itself tells, also when its text is taken for harmless."""
     monkeypatch.setattr(shared_worker, "is_ordinary", lambda source: (True, set()))
-    assert not two.handed_on(f"{QUIET}\n{LEAVES[what]}\n")
+    assert not two.handed_on(f"{QUIET}\n{(LEAVES | KEPT)[what]}\n")
 
 
 @pytest.mark.parametrize("code", [*LEAVES.values(), *OUT_OF_SIGHT])

@@ -26,7 +26,7 @@ document.addEventListener("keydown", (event) => {
   if (!cell) return;
   const [panel, row, column] = cell.dataset.at.split(",").map(Number);
   const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], Enter: [0, 0], " ": [0, 0] }[event.key] ?? [];
-  const to = down !== undefined && (cell.closest(".frame") ?? cell.closest("figure")).querySelector(`[data-at="${panel},${row + down},${column + right}"]`);
+  const to = down !== undefined && (cell.closest(".frame") ?? cell.closest("figure")).querySelector(`[data-sum][data-at="${panel},${row + down},${column + right}"]`);
   if (!to) return;
   event.preventDefault();
   cell.tabIndex = -1;

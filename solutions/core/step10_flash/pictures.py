@@ -34,8 +34,8 @@ def running(reference: ModuleType) -> Slider:
         seen = scores.masked_fill(~done, -math.inf)
         sums = [_sums(reference, query[[place]], key, value, seen[place]) for place in range(TOKENS)]
         frames.append(
-            [Matrices(panels=[(N_("scores made so far"), rounded(seen, 2))], cut=(BLOCK, BLOCK), blank=True,
-                      differs=[now]),
+            [Matrices(panels=[(N_("scores made so far"), rounded(seen))], cut=(BLOCK, BLOCK), blank=True,
+                      differs=[now], behind=[rounded(part) for part in (query, key, value)]),
              Matrices(panels=[(N_("running sums"), sums)], row="query", column="",
                       columns=["m", "l", "c₀", "c₁"], cut=(BLOCK, 0), blank=True)]
         )  # fmt: skip
@@ -50,7 +50,7 @@ def _sums(reference: ModuleType, query: Tensor, key: Tensor, value: Tensor, scor
         return [None] * 4
     context = reference.flash_attention(query[None, None], key[seen][None, None], value[seen][None, None])[0, 0, 0]
     largest = scores[seen].max()
-    return rounded([float(largest), float((scores[seen] - largest).exp().sum()), *context.tolist()], 2)
+    return rounded([float(largest), float((scores[seen] - largest).exp().sum()), *context.tolist()])
 
 
 def sizes(reference: ModuleType) -> Slider:

@@ -22,12 +22,16 @@ def regions(reference: ModuleType) -> Slider:
     """The weights of a fresh model, with the last regions not there."""
     model = reference.ImageCaptioning(WORDS, 16, 2, 1, 32, FEATURES, 8, 0.0).eval()
     image, text = torch.randn(1, REGIONS, FEATURES) * 3, torch.arange(len(CAPTION))[None]
+    words, _weights = model.text_decoder(text, torch.ones(len(CAPTION), len(CAPTION), dtype=torch.bool).tril())
+    asking, regions = model.cross_attention.W_q(words), model.cross_attention.W_k(model.image_encoder(image))
+    query, key = (part.unflatten(-1, (2, -1))[0] for part in (asking, regions))
+    scores = rounded(torch.einsum("qhd,khd->hqk", query, key) / 8**0.5)
     frames = []
     for count in range(REGIONS):
         there = (torch.arange(REGIONS) < REGIONS - count)[None]
         _logits, weights = model(image, text, there)
         panels = [(f"head {head}", rounded(weights[0, head], 2)) for head in range(2)]
-        frames.append([Matrices(panels=panels, rows=CAPTION, row=N_("word"), column=N_("region"))])
+        frames.append([Matrices(panels=panels, rows=CAPTION, row=N_("word"), column=N_("region"), behind=scores)])
     return Slider(
         label=N_("regions that are not there"), values=[f"{count}" for count in range(REGIONS)], frames=frames
     )

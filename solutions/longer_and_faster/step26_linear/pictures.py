@@ -28,7 +28,8 @@ def sharpness(reference: ModuleType) -> Slider:
         sharp = softmax.attention(query * scale, key, value)[0]
         flat = reference.linear_attention((query * scale)[None, None], key[None, None], value[None, None])[0, 0]
         panels = [("softmax", rounded(sharp, 2)), ("linear_attention", rounded(flat, 2))]
-        frames.append([Matrices(panels=panels, behind=[rounded(query * scale @ key.T / 2)])])
+        like = reference.feature_map(query * scale) @ reference.feature_map(key).T
+        frames.append([Matrices(panels=panels, behind=[rounded(query * scale @ key.T / 2), rounded(like)])])
     return Slider(label=N_("queries times"), values=[f"{scale:g}" for scale in SCALES], frames=frames, at=1)
 
 
