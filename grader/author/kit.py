@@ -140,6 +140,8 @@ def _is_learners(line: str) -> bool:
 
 
 def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
+    """Copies a step's checks, lessons, pictures and stubs into the kit; its stub also into `exercises/` if
+    `handed_out`."""
     to = folder / "steps" / step.track / step.name
     for text in step.folder.parent.glob("track.*.md"):
         _copy(text, to.parent / text.name)
@@ -173,6 +175,7 @@ def lab_folders() -> list[Path]:
 
 
 def _copy(file: Path, to: Path) -> None:
+    """Copies a file of the course. Raises NotRecorded if it is a link that leads out of the course."""
     if not file.resolve().is_relative_to(
         ROOT.resolve()
     ):  # a step of others may hold a link to any file of this machine
@@ -182,6 +185,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 def _zipped(folder: Path) -> Path:
+    """Packs the kit's folder next to it; returns the zip file."""
     archive = folder.with_suffix(".zip")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     pack(archive, ((f"{TOP}/{path.relative_to(folder).as_posix()}", path, 0o644) for path in files))

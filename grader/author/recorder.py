@@ -92,6 +92,7 @@ def kept_tapes() -> list[Path]:
 
 
 def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
+    """Writes a step's tape into its folder, and reports its size in bytes."""
     path = folder / step.track / step.name / TAPE
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tape)
@@ -157,6 +158,7 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 
 
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
+    """The tape of a step as bytes, for these seeds. Raises NotRecorded."""
     recorder = _Recorder(step)
     places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
     known_pairs = [

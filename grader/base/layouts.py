@@ -377,6 +377,7 @@ def _text(table: dict[str, Any], key: str) -> str:
 
 
 def _metadata(file: Path) -> dict[str, Any]:
+    """The content of a YAML file. Raises BadDownload if it can't be read, or is no table."""
     try:
         import yaml
 

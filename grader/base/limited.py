@@ -86,6 +86,7 @@ class Limited:
             self._end()
 
     def _end(self) -> None:
+        """Kills the process and waits for it."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -94,6 +95,7 @@ class Limited:
 
 
 def _send(stream: IO[bytes], value: Any) -> None:
+    """Writes a value as one pickled message."""
     data = pickle.dumps(value)
     with suppress(BrokenPipeError):  # its end is noticed when its answer is awaited
         stream.write(LENGTH.pack(len(data)) + data)

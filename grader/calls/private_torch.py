@@ -288,7 +288,7 @@ class WeakStorage:
         self._reference = _weak_reference(storage)
 
     def expired(self) -> bool:
-        """Whether it is gone."""
+        """Whether the storage is gone."""
         return bool(_expired(self._reference))
 
     def __del__(self) -> None:

@@ -83,6 +83,7 @@ def _run_on(name: str) -> set[str]:
 
 
 def _enrolled(person: Person, entry: Enrolled) -> Person:
+    """The student of the download with the name, login, id and section of the roster."""
     login = person.login or next(iter(entry.logins), "")
     return replace(
         person, name=entry.name, bare=person.bare or person.name, login=login,
@@ -184,6 +185,7 @@ def class_folders(
 
 
 def _no_students(submissions: Path) -> str:
+    """The sentence on a folder without students: what it seems to be, and the command for that."""
     loose = left_out(submissions)
     if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
         return _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")

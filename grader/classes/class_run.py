@@ -202,6 +202,7 @@ def _last(out: Path) -> Plan | None:
 
 @contextmanager
 def _pool(request: Request) -> Iterator[pools.Pool]:
+    """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
             grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
@@ -214,7 +215,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
 
 
 def _save(request: Request, standings: list[Standing]) -> None:
-    """Writes nbgrader's gradebook."""
+    """Writes the class's marks into nbgrader's gradebook. Raises Impossible."""
     from grader.classes import gradebook
 
     entries = (load(request.out, standing.file) for standing in standings)

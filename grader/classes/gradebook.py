@@ -232,6 +232,7 @@ def _without_tracebacks() -> Iterator[None]:
 
 @contextmanager
 def _opened(url: str) -> Iterator[Gradebook]:
+    """The open gradebook at this URL. Raises NoGradebook."""
     try:
         import sqlalchemy.exc
         from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
@@ -247,6 +248,7 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 
 def _reason(error: Exception) -> str:
+    """The first line of a database error, without the driver's part."""
     cause = getattr(error, "orig", None) or error
     said = re.sub(
         r"^\([\w.]+\) ", "", str(cause)

@@ -97,7 +97,7 @@ def grader_failed(answer: Answer) -> bool:
 def _once(
     pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
 ) -> Iterator[tuple[tuple[str, Task], Answer]]:
-    """Answers in the order they come."""
+    """Each task with its answer, in the order in which the answers come; so many tasks at a time."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
     running: dict[Future[Report], tuple[str, Task]] = {}
@@ -122,6 +122,7 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
 
 
 def _answer(future: Future[Report]) -> Answer:
+    """The report of a finished task, or the sentence that says why there is none. Raises NobodyGraded."""
     try:
         if not isinstance(report := future.result(), Report):
             raise TypeError(type(report).__name__)
@@ -332,6 +333,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
 
 @contextmanager
 def _opened_executor(client: Client) -> Iterator[Executor]:
+    """The cluster's executor; an error in the block ends it without waiting for its tasks."""
     executor: Executor = client.get_executor(pure=False)  # the same submission twice is two calls
     try:
         yield executor

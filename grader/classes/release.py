@@ -131,6 +131,7 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
 
 
 def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
+    """A valid notebook of these cells, with the digest that shows if it was edited."""
     book = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
     book.metadata["attention"] = {"digest": digest(book)}
     nbformat.validate(book)
@@ -152,6 +153,7 @@ def setup(steps: str = "") -> str:
 
 
 def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
+    """The first cell, as Markdown: the title, how steps count, how to answer, how to find the kit."""
     title = marking.assignment.title if marking else _("Attention from scratch")
     return "\n\n".join(
         [
@@ -197,6 +199,7 @@ def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
 
 
 def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
+    """The cells of a step: its lesson, answer, check and points."""
     check = f'check("{step.name}")'
     worth = _worth(step, marking)
     counts = "" if worth == step.points else f", worth={worth:g}"

@@ -191,6 +191,7 @@ def _last_attempt(submissions: Path, person: Person, assignment: str, others: Co
 
 
 def _from_folder(submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]) -> Student:
+    """A student with what their folder holds; `problem` says why it can't be read."""
     name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
@@ -349,6 +350,7 @@ def file_name(name: str) -> str:
 
 
 def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
+    """The submission in a student's folder, with the other assignments next to it. Raises OSError for a link."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)

@@ -139,7 +139,7 @@ def chosen_steps(args: argparse.Namespace, command: str) -> list[str]:
 
 
 def one_step(wanted: str | None, command: str) -> str:
-    """The one chosen step. Raises BadInput."""
+    """The full name of one step. Raises BadInput without one, or for an unknown name."""
     from grader.course import choice
 
     if wanted is None:

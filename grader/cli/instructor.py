@@ -26,6 +26,7 @@ PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
 def _class_line(parser: Parser) -> None:
+    """Adds the options of `class`."""
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
     parser.option("--out", Path, metavar="FOLDER", default=OUT, help=_("Where the results go."))
     common.seed_option(parser)
@@ -66,6 +67,7 @@ def _class_line(parser: Parser) -> None:
 
 
 def _class(args: Namespace) -> int:
+    """Grades a class. Returns the exit code: 130 if stopped, else that of `class_said.outcome`."""
     submissions = Path(args.submissions)
     command = f"class {paths.typed(submissions)}"
     chosen = common.chosen_steps(args, command)
@@ -129,6 +131,7 @@ def _require_places(args: Namespace, submissions: Path, out: Path, command: str,
 
 
 def _release_line(parser: Parser) -> None:
+    """Adds the options of `release`."""
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
     assigned.options(parser)
@@ -137,6 +140,7 @@ def _release_line(parser: Parser) -> None:
 
 
 def _release(args: Namespace) -> None:
+    """Writes nbgrader's course and its labs, and prints the next command. Raises BadInput."""
     steps = common.chosen_steps(args, "release")
     marking = assigned.marking(args, "release", is_name=True)
     name = args.assignment or PLAIN
@@ -175,6 +179,7 @@ def _tracks_of(steps: list[str]) -> set[str]:
 
 
 def _gradescope_line(parser: Parser) -> None:
+    """Adds the options of `gradescope`."""
     parser.option(
         "--out", Path, metavar="FILE", default=Path("dist/gradescope.zip"), help=_("Where the autograder goes.")
     )
@@ -183,6 +188,7 @@ def _gradescope_line(parser: Parser) -> None:
 
 
 def _gradescope(args: Namespace) -> None:
+    """Writes the autograder as a zip file. Raises BadInput."""
     steps = common.chosen_steps(args, "gradescope")
     marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
@@ -206,6 +212,7 @@ def _gradescope(args: Namespace) -> None:
 
 
 def _kit_line(parser: Parser) -> None:
+    """Adds the options of `kit`."""
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/kit"), help=_("Where the kit goes."))
     parser.flag("--solutions", help=_("Also hold what make solution shows of a step that passes."))
     common.choice_options(parser)
@@ -213,6 +220,7 @@ def _kit_line(parser: Parser) -> None:
 
 
 def _kit(args: Namespace) -> None:
+    """Records tapes, and writes the learner's kit as a folder and a zip file."""
     steps = assigned.steps(args, "kit")
     common.require_solutions()
     from grader.author import kit as building

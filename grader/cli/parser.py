@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
     # --- reading ---
 
     def understand(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parses the words. Raises Misunderstood."""
+        """The parsed options and arguments of a line. Raises Misunderstood."""
         split = words.index("--") if "--" in words else len(words)
         head, tail = list(words[:split]), list(words[split + 1 :])
         for word in head:
@@ -243,7 +243,7 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Reads one of some words."""
+    """A reader of an option that takes one of these words. Raises Unfit for another."""
 
     def convert(text: str) -> str:
         if text not in choices:
@@ -254,6 +254,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _within(read: Callable[[str], Number], otherwise: str, least: float, most: float | None, text: str) -> Number:
+    """The number in a text. Raises Unfit, with `otherwise` if it is no number, or with the bound that it misses."""
     try:
         value = read(text)
     except ValueError:

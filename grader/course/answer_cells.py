@@ -332,6 +332,7 @@ def _inserted(source: str, imports: str) -> str:
 
 
 def _goes_first(statement: ast.stmt) -> bool:
+    """Whether a statement must stay at the top of a file: a docstring or a future import."""
     match statement:
         case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="__future__"):
             return True

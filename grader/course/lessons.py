@@ -74,7 +74,7 @@ class Effort:
 
 
 def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
-    """The effort of a step."""
+    """The minutes and the difficulty of a step, as its lesson says."""
     try:
         front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -162,6 +162,7 @@ def _only(name: str, public: Collection[str], cells: Mapping[int, str]) -> int:
 
 
 def _defined_or_imported(text: str) -> set[str]:
+    """The names that a text binds; none if it does not parse."""
     try:
         return answer_cells.names_in(answer_cells.without_commands(text))[0]
     except UNPARSABLE:

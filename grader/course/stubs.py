@@ -173,6 +173,8 @@ def with_exercise_imports(source: str) -> str:
 
 
 def _is_stub_statement(statement: ast.stmt) -> bool:
+    """Whether a statement does nothing beyond what stubs do: imports, docstrings, definitions that raise
+    NotImplementedError."""
     match statement:
         case ast.ImportFrom(module=module):  # what is imported from the learner's own file is an answer
             return module is not None and module.partition(".")[0] in IMPORTED or bool(EARLIER_STEP.match(module or ""))

@@ -113,6 +113,7 @@ class _Reading:
             self._add_written(step, written)
 
     def _add_written(self, step: str, written: Mapping[str, str]) -> None:
+        """Adds a step's answer that was found under these names: one text is the source, several are a problem."""
         submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):
@@ -132,7 +133,7 @@ class _Reading:
             submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
     def notebooks(self) -> None:
-        """Reads the answer cells of notebooks."""
+        """Reads the answer cells of all notebooks, and notes those that can't be read or answer a step twice."""
         submission = self.submission
         unusable_notebooks: dict[str, str] = {}
         answered, left = 0, MAX_NOTEBOOK

@@ -218,6 +218,7 @@ def junit_xml(graded: Graded, reason: str = "") -> bytes:
 
 
 def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], seconds: float) -> ElementTree.Element:
+    """Adds a JUnit suite with its counts."""
     suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(statuses)), time=str(seconds))
     for amount, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(amount, str(sum(JUNIT_TAGS.get(status) == tag for status in statuses)))
@@ -225,6 +226,7 @@ def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], secon
 
 
 def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> None:
+    """Adds a check to a JUnit suite."""
     name = check.name if check.device == "cpu" else f"{check.name}[{check.device}]"
     case = ElementTree.SubElement(suite, "testcase", classname=step.name, name=name, time="0")
     tag = JUNIT_TAGS.get(check.status)
@@ -259,6 +261,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
+    """A check as one of Gradescope's tests, as JSON."""
     lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
         "number": place,

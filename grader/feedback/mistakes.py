@@ -84,6 +84,7 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
 def _unrecognised(
     step: str, students: Iterable[str], entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
 ) -> Mistake | None:
+    """The wrong answers in a step that have no name, by these students; None if there are none."""
     makers, title = [], ""
     for entry in (entry for entry in entries if entry.student in students and entry.report):
         result = next(one for one in entry.report.steps if one.name == step)  # type: ignore[union-attr]  # see above

@@ -105,6 +105,7 @@ def _pair(
     one: str, other: str, by_student: Mapping[str, Mapping[str, Sequence[Passage]]],
     weights: Mapping[tuple[str, int], float], is_known: bool, unusual: Mapping[tuple[str, str], list[str]],
 ) -> SimilarPair:  # fmt: skip
+    """A pair of submissions with the share of their passages in common, by step and over all."""
     steps, lines = {}, {}
     total, both = [0.0, 0.0], 0.0
     for step in sorted({*by_student[one], *by_student[other]}):
@@ -173,6 +174,7 @@ def passages(source: str) -> Sequence[Passage]:
 
 
 def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
+    """The passages of each student's steps; `on_student` is called after each student."""
     counts = {}
     for name, steps in sorted(sources.items()):
         counts[name] = {step: passages(source) for step, source in sorted(steps.items())}
@@ -226,6 +228,7 @@ def _tokens(part: ast.stmt) -> Iterator[tuple[str, int]]:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """The child nodes without annotations, which change nothing in what code does."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "type_comment", "type_params"):
             continue

@@ -73,7 +73,7 @@ class Standing(Graded, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Whether it is late as the download says, but not how late."""
+        """Whether the download says that the hand-in was late, but not by how much."""
         return bool(self.mark and self.mark.unsure)
 
     @property
@@ -113,6 +113,7 @@ def standing(graded: Graded, changed: str = "") -> Standing:
 
 
 def _step(step: StepResult) -> StepStanding:
+    """A student's result in one step, in short."""
     named = [check.misconception for check in step.checks if check.misconception]
     failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
     stuck = step.stuck

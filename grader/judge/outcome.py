@@ -63,7 +63,7 @@ class Ending:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it fails only since what it calls is not written yet, or is not in the file at all."""
+        """Whether the check fails only because a name that it calls is not written yet, or is not in the file."""
         if self.verdict.status == "todo":
             return True
         raised = self._raised
@@ -129,7 +129,7 @@ class Ending:
         return "\n".join([verdict.message, *found, *([self.smaller[0]] if self.smaller else [])])
 
     def result(self, refusal: str, message: str, counts: bool) -> CheckResult:
-        """Its result, with this message; it `counts` if the check passes on every device."""
+        """The result of the check, with this message; it `counts` if the check passes on every device."""
         verdict, status = self.verdict, self.status(refusal)
         shown = self.smaller[1] if self.smaller else verdict  # the numbers of a large case are too many to be looked at
         return CheckResult(

@@ -192,7 +192,7 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
 
 
 def grid(table: labs.Table) -> Grid:
-    """A table for the terminal."""
+    """A lab's table as rich prints it."""
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
     for index, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(index) else "left", overflow="fold")
@@ -214,6 +214,7 @@ def bar() -> Iterator[Callable[[float, str], None]]:
         task = progress.add_task("", total=1.0, left="")
 
         def tell(done: float, what: str) -> None:
+            """Shows progress, `done` from 0 to 1; without a terminal, prints a line every LINE_SECONDS."""
             nonlocal shown
             now = time.monotonic()
             left = (now - began) * (1 - done) / done if done > 0.01 else 0.0

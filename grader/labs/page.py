@@ -43,6 +43,7 @@ def write_so_far(outcome: LabRun, folder: Path) -> None:
 
 
 def _written(text: str, outcome: LabRun, folder: Path) -> Path:
+    """Writes the page of a lab; returns its file."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{outcome.lab.name}.html"
     files.write(page, text)
@@ -60,6 +61,7 @@ def fragment(outcome: LabRun) -> Markup:
 
 
 def _values(outcome: LabRun) -> dict[str, Any]:
+    """The values that the page's template is filled with."""
     module, results = outcome.lab.module, outcome.bench.results
     to_see, left_out = outcome.to_see()
     return values(

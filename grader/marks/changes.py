@@ -110,6 +110,7 @@ def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: Assignment
 
 
 def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:
+    """The reason why the penalty for lateness has changed."""
     if before.handed_in != after.handed_in:
         return _("handed in at another time")
     if before.until != after.until:

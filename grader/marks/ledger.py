@@ -198,6 +198,7 @@ class ChangeList:
         self._write(self._rows_of(graded))
 
     def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:
+        """The rows of the table for a student's changes."""
         student = self.clean(graded.student)
         return [
             (change.when, student, _cell(change.before), _cell(change.after), self.clean(change.why))
@@ -205,6 +206,7 @@ class ChangeList:
         ]
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
+        """Adds new rows to the table, and writes it."""
         new = dict.fromkeys(row for row in rows if row not in self.rows)
         if new:
             self.rows |= new

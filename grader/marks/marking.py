@@ -131,6 +131,8 @@ class Marking:
             step.dropped = True
 
     def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
+        """The mark of a step: its points in this assignment, or the decision of a person. Raises BadTerm for an
+        impossible one."""
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))

@@ -26,7 +26,7 @@ class Appeal:
 
     @property
     def said(self) -> str:
-        """It in one line."""
+        """The appeal in one line."""
         return f"{self.step}: {self.text}" if self.step else self.text
 
     def is_answered(self, remarks: Iterable[Remark]) -> bool:
