@@ -21,8 +21,8 @@ from types import ModuleType
 from grader.base import language
 from grader.base.paths import SOLUTIONS, is_recorded, step_folders
 from grader.base.syntax import parsed
+from grader.course import stubs
 from grader.course.check_outline import check_file
-from grader.course.stubs import marked_of, original, solved_of
 
 
 @dataclass(frozen=True)
@@ -123,16 +123,26 @@ class Step:
 
     def stub(self, spoken: str = "en") -> str:
         """The learner's file: signatures and docstrings in the language `spoken`, without the bodies."""
-        return original(self.folder, spoken)
+        return stubs.original(self.folder, spoken)
+
+    @cached_property
+    def classes(self) -> frozenset[str]:
+        """The names of the classes that the step asks for."""
+        return stubs.classes(self.stub())
+
+    @cached_property
+    def arguments(self) -> dict[str, list[str]]:
+        """The names of the arguments of its functions and methods, as `stubs.arguments` gives them."""
+        return stubs.arguments(self.stub())
 
     def marked(self, spoken: str = "en") -> str:
         """The reference with its solution regions marked for nbgrader; docstrings in the language `spoken`."""
         with language.use(spoken):
-            return marked_of(self._reference_source)
+            return stubs.marked_of(self._reference_source)
 
     def solved(self) -> str:
         """The reference as a submission: the learner's file, completed."""
-        return solved_of(self._reference_source)
+        return stubs.solved_of(self._reference_source)
 
     @cached_property
     def _reference_source(self) -> str:

@@ -12,7 +12,6 @@ from grader.calls import devices as known_devices
 from grader.checks import lazy
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
-from grader.course import stubs
 from grader.course.steps import Check
 from grader.judge.fork_memory import HeapTrimmer
 from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, Unmet
@@ -120,7 +119,7 @@ def _prepare(step: Solution, check: Check, answers: Answers, device: str) -> Non
     as student."""
     student = LocalBackend(step.responder())
     if device == "cpu":
-        makes = stubs.classes(stubs.original(step.folder)).__contains__
+        makes = step.classes.__contains__
         scripts = answers.scripts.setdefault(device, {})
         if lazy.passed(check.function, lazy.Here(student), makes, answers.oracle, seed=answers.seed, scripts=scripts):
             return

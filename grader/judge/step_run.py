@@ -21,7 +21,6 @@ from grader.checks.lazy import Script
 from grader.checks.learner_errors import left_out
 from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
-from grader.course import stubs
 from grader.course.steps import Check, as_check
 from grader.judge import outcome, routes
 from grader.judge.follow_through import with_stock
@@ -106,9 +105,14 @@ class StepRun:
         about = verdict.last
         if about is None:
             return None
-        names = stubs.arguments(stubs.original(self._step.folder))
         return reproduction.program(
-            self._step.name, failing.name, verdict.message, verdict.exchanges, about, verdict.failure.due, names
+            self._step.name,
+            failing.name,
+            verdict.message,
+            verdict.exchanges,
+            about,
+            verdict.failure.due,
+            self._step.arguments,
         )
 
     def _run_on(self, device: str, devices: int) -> None:
@@ -201,14 +205,13 @@ class DeviceRun:
     def ask_quickly(self) -> bool:
         """Runs every check in few messages. Returns whether every one passes in this way."""
         scripts = self.answers.scripts.setdefault(self.device, {})
-        classes = stubs.classes(stubs.original(self.step.folder))
         verdicts: list[Verdict] = []
         for check in self.step.checks:
             self._announce(check, verdicts)
             self.student.allow(check.deadline)
             found = lazy.passed(
-                check.function, self.student, classes.__contains__, self.answers.oracle, seed=self.answers.seed,
-                scripts=scripts,
+                check.function, self.student, self.step.classes.__contains__, self.answers.oracle,
+                seed=self.answers.seed, scripts=scripts,
             )  # fmt: skip
             if found is None:
                 return False
@@ -288,7 +291,7 @@ class DeviceRun:
     @cached_property
     def _own_names(self) -> set[str]:
         """The public names that the step asks for, without those that its file imports."""
-        return {name.partition(".")[0] for name in stubs.arguments(stubs.original(self.step.folder))}
+        return {name.partition(".")[0] for name in self.step.arguments}
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
         """Runs a failing check under another seed; None if it does not fail there."""

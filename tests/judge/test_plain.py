@@ -6,21 +6,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from grader.base.paths import ROOT
 from grader.course import choice, submissions
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
-from grader.oracle.live import Solution, solutions
+from grader.oracle.live import solutions
 from tests import hostile
 from tests.hostile import PATIENT
 from tests.whole import THOROUGH, WHOLE, sample
-from tools.soak import edited, written_as
+from tools.golden import EXAMPLES, verdicts, ways_of, with_way
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each step has a process of its own anyway")
-EXAMPLES = sorted((ROOT / "examples" / "course" / "submissions").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +25,6 @@ def graders() -> Iterator[tuple[Grader, Grader]]:
     """One that does all to be fast, and one that does nothing."""
     with Grader(1, PATIENT) as fast, Grader(1, PATIENT, plain=True) as plain:
         yield fast, plain
-
-
-def verdicts(grader: Grader, read: Submission, steps: list[str], seed: int) -> object:
-    """The report as JSON, but for the seconds that steps took."""
-    report = grader.grade(read, steps, device="cpu", seed=seed)
-    report.steps = [msgspec.structs.replace(step, seconds=0.0) for step in report.steps]
-    return msgspec.json.decode(msgspec.json.encode(report))
 
 
 def same(graders: tuple[Grader, Grader], read: Submission, steps: list[str]) -> None:
@@ -61,23 +51,8 @@ def test_other_ways(graders: tuple[Grader, Grader], kind: str) -> None:
     sources = {step.name: step.solved() for step in solutions()}
     for step in sample([step for step in solutions() if not step.lacking], 28):
         ways = list(ways_of(step, kind))
-        for text in ways if WHOLE else ways[:1]:
-            there = sources | {step.name: f"{step.solved()}\n\n{text}\n"}
-            read = Submission("other", {name: (f"{name}.py", source) for name, source in there.items()})
-            same(graders, read, [step.name])
-
-
-def ways_of(step: Solution, kind: str) -> Iterator[str]:
-    """The sources of a step's variants or mistakes, where they need no name that a submission does not have."""
-    for way in step.variants if kind == "variants" else step.misconceptions:
-        (name, made), *more = way.replaced.items()
-        written = None
-        if kind == "mistakes" and step.wrong_ways is not None:
-            written = edited(step.wrong_ways, way.name)
-        elif not more:
-            written = written_as(made, name, vars(step.reference))
-        if written:
-            yield written
+        for _name, way in ways if WHOLE else ways[:1]:
+            same(graders, with_way(sources, step, way), [step.name])
 
 
 @pytest.mark.parametrize("attack", sample(hostile.attacks(), 60), ids=lambda attack: attack.name)

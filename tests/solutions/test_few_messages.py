@@ -15,7 +15,6 @@ from grader.checks import lazy
 from grader.checks.backends import LocalBackend
 from grader.checks.lazy import Here, Message, Script
 from grader.checks.trial import run_check
-from grader.course import stubs
 from grader.oracle.live import Solution
 from tests.solutions.test_course import ONLY, WITH_ALL_IT_NEEDS
 from tests.whole import THOROUGH, WHOLE, sample
@@ -37,11 +36,11 @@ class Noting(Here):
 
 def asked(step: Solution, replaced: dict[str, object] | None = None) -> dict[str, list[list[tuple[bytes, Message]]]]:
     """What was sent together in every check that passes in this way."""
-    classes, passed = stubs.classes(stubs.original(step.folder)), {}
+    passed = {}
     for check in step.checks:
         transport = Noting(LocalBackend(step.responder(replaced, watched=True)))
         reference, scripts = LocalBackend(step.responder()), dict[str, Script]()
-        if lazy.passed(check.function, transport, classes.__contains__, reference, seed=1, scripts=scripts):
+        if lazy.passed(check.function, transport, step.classes.__contains__, reference, seed=1, scripts=scripts):
             passed[check.name] = transport.groups
             assert scripts[check.name].groups == [[frame for frame, _answer in group] for group in transport.groups]
     return passed
