@@ -15,8 +15,9 @@ from grader.checks import lazy
 from grader.checks.backends import LocalBackend
 from grader.checks.lazy import Here, Message, Script
 from grader.checks.trial import run_check
+from grader.course.steps import Check
 from grader.oracle.live import Solution
-from tests.solutions.test_course import ONLY, WITH_ALL_IT_NEEDS
+from tests.solutions.test_course import ONLY, WITH_ALL_IT_NEEDS, right, verdicts
 from tests.whole import THOROUGH, WHOLE, sample
 
 
@@ -34,13 +35,15 @@ class Noting(Here):
         return answers
 
 
-def asked(step: Solution, replaced: dict[str, object] | None = None) -> dict[str, list[list[tuple[bytes, Message]]]]:
-    """What was sent together in every check that passes in this way."""
+def asked(
+    step: Solution, checks: list[Check], replaced: dict[str, object] | None = None
+) -> dict[str, list[list[tuple[bytes, Message]]]]:
+    """What was sent together in each of the checks that passes in this way."""
     passed = {}
-    for check in step.checks:
+    for check in checks:
         transport = Noting(LocalBackend(step.responder(replaced, watched=True)))
-        reference, scripts = LocalBackend(step.responder()), dict[str, Script]()
-        if lazy.passed(check.function, transport, step.classes.__contains__, reference, seed=1, scripts=scripts):
+        scripts = dict[str, Script]()
+        if lazy.passed(check.function, transport, step.classes.__contains__, right(step), seed=1, scripts=scripts):
             passed[check.name] = transport.groups
             assert scripts[check.name].groups == [[frame for frame, _answer in group] for group in transport.groups]
     return passed
@@ -69,7 +72,7 @@ FEW = [step for step in WITH_ALL_IT_NEEDS if THOROUGH or ONLY or step in sample(
 @pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
 def test_a_right_answer_passes_in_few_messages(step: Solution) -> None:
     """So that nothing is asked twice. And what is sent together holds no expected value: a process could read ahead."""
-    passed = asked(step)
+    passed = asked(step, step.checks)
     assert [check.name for check in step.checks if check.name not in passed] == []
     groups = [group for groups in passed.values() for group in groups]
     assert len(groups) < sum(map(len, groups))
@@ -96,15 +99,14 @@ def gives_away(group: list[tuple[bytes, Message]]) -> bool:
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", sample(WITH_ALL_IT_NEEDS, 8), ids=lambda step: step.name)
 def test_wrong_ways_pass_what_they_pass_call_by_call(step: Solution) -> None:
-    """Each mistake and each other right way, check by check."""
+    """Each mistake and each other right way, in the checks that call what it replaces: the others ask the reference."""
+    called = {name: verdict.called for name, verdict in verdicts(step, 1).items()}
     ways = [*step.misconceptions, *step.variants]
     for way in ways if WHOLE or ONLY else sample(ways, 25):
-        alone = {
-            check.name
-            for check in step.checks
-            if run_check(
-                check.function, LocalBackend(step.responder(way.replaced, watched=True)),
-                LocalBackend(step.responder()), seed=1,
-            ).status == "pass"
-        }  # fmt: skip
-        assert asked(step, way.replaced).keys() <= alone, way.name
+        touched = step.touched(way.replaced)
+        checks = [check for check in step.checks if called[check.name] & touched]
+        passed = asked(step, checks, way.replaced)
+        for check in (check for check in checks if check.name in passed):
+            student = LocalBackend(step.responder(way.replaced, watched=True))
+            verdict = run_check(check.function, student, right(step), seed=1)
+            assert verdict.status == "pass", (way.name, check.name, verdict.message)
