@@ -27,12 +27,21 @@ class Definition:
             for argument in self.node.args.args
             if argument.annotation is not None and ast.unparse(argument.annotation) == "Tensor"
         ]
+        self.arguments = {argument.arg for argument in self.node.args.args} - {"self"}
         self.names = {node.attr for node in every if isinstance(node, ast.Attribute)}
         self.names |= {node.id for node in every if isinstance(node, ast.Name)}
 
     def source(self, node: ast.AST) -> str:
         """The text of an expression."""
         return ast.get_source_segment(self.text, node) or ""
+
+    def submodule(self, node: ast.AST) -> str:
+        """The submodule of the learner's that an expression is the output of, through dropout as well; else empty."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            return ""
+        if self.source(node.func.value) != "self" or len(node.args) == 0:
+            return ""
+        return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
 
     def with_new(self, node: Replaced, new: str) -> str:
         """The text with something else in place of a node."""
