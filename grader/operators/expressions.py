@@ -58,8 +58,8 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
     left, right = of.source(node.left), of.source(node.right)
     for side in (node.left, node.right) if isinstance(node.op, ast.Mult | ast.Div | ast.Pow) else ():
         if NUMBER.fullmatch(of.source(side)):
-            for shown, by in (("2", "2"), ("1/2", "0.5")):
-                yield "number_scaled", side, f"({of.source(side)} * {by})", {"factor": shown}
+            for shown, times in (("2", "2"), ("1/2", "0.5")):
+                yield "number_scaled", side, f"({of.source(side)} * {times})", {"factor": shown}
     match node.op:
         case ast.Add() | ast.Sub() if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub):
             yield "terms_left_out", node, of.source(node.left.left), {}
