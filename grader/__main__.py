@@ -39,7 +39,7 @@ PYTHON = HOME / "bin" / "python"
 
 
 def lacks_packages() -> bool:
-    """True if this Python is too old, or lacks a package that `make grade` installs."""
+    """Whether this Python is too old, or lacks a package that `make grade` installs."""
     return sys.version_info < (3, 11) or any(importlib.util.find_spec(name) is None for name in ("torch", "msgspec"))
 
 

@@ -101,9 +101,9 @@ def _add_solutions(folder: Path) -> None:
     """Adds to each step what `make solution` shows, and a sentence about it to the READMEs."""
     for step in step_folders(folder / "steps"):
         (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
-    for readme, (without, told) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
+    for readme, (without, with_solutions) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
         text = (folder / readme).read_text(encoding="utf-8")
-        (folder / readme).write_text(text.replace(without, told), encoding="utf-8")
+        (folder / readme).write_text(text.replace(without, with_solutions), encoding="utf-8")
 
 
 def require_replaceable(folder: Path) -> None:
@@ -140,6 +140,8 @@ def _is_learners(line: str) -> bool:
 
 
 def _copy_step(step: steps.Step, folder: Path, *, handed_out: bool) -> None:
+    """Copies a step's checks, lessons, pictures and stubs into the kit; its stub also into `exercises/` if
+    `handed_out`."""
     to = folder / "steps" / step.track / step.name
     for text in step.folder.parent.glob("track.*.md"):
         _copy(text, to.parent / text.name)
@@ -173,6 +175,7 @@ def lab_folders() -> list[Path]:
 
 
 def _copy(file: Path, to: Path) -> None:
+    """Copies a file of the course. Raises NotRecorded if it is a link that leads out of the course."""
     if not file.resolve().is_relative_to(
         ROOT.resolve()
     ):  # a step of others may hold a link to any file of this machine
@@ -182,6 +185,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 def _zipped(folder: Path) -> Path:
+    """Packs the kit's folder next to it; returns the zip file."""
     archive = folder.with_suffix(".zip")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     pack(archive, ((f"{TOP}/{path.relative_to(folder).as_posix()}", path, 0o644) for path in files))

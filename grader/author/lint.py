@@ -147,6 +147,7 @@ def in_modules(folder: Path) -> Iterator[str]:
 
 
 def _unreadable(file: Path) -> Iterator[str]:
+    """The sentence on a file that is missing, not in UTF-8 or not Python."""
     try:
         ast.parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -243,6 +244,7 @@ def _in_documents(folder: Path) -> Iterator[str]:
 
 
 def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
+    """The mistakes in the lesson of one language."""
     from grader.course import lessons
 
     file = folder / f"lesson.{spoken}.md"
@@ -260,6 +262,7 @@ def _in_lesson(folder: Path, spoken: str) -> Iterator[str]:
 
 
 def _in_checks(step: Solution) -> Iterator[str]:
+    """The mistakes in the check file: names, titles, points and arguments of its checks."""
     file = shown(step.check_file)
     defined = [
         node
@@ -285,6 +288,7 @@ def _in_checks(step: Solution) -> Iterator[str]:
 
 
 def _in_off_limits(step: Solution) -> Iterator[str]:
+    """The mistakes in OFF_LIMITS: unknown names and families."""
     from grader.calls.builtins import FAMILIES
 
     file, public = shown(step.check_file), _public(step)
@@ -303,6 +307,7 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
+    """The mistakes in the catalogue and the variants: drafts, unknown names and checks."""
     files, public = mistakes.files_of(step.folder), _public(step)
     file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
@@ -327,6 +332,7 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
 
 
 def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
+    """A sentence if the reference does not define the name."""
     if name not in public:
         yield _("{where} names {name}, which the reference does not define: choose from {known}.").format(
             where=where, name=name, known=", ".join(public)

@@ -69,8 +69,8 @@ def record_all(
             for step in chosen:
                 if step not in new:
                     _write(folder, step, tapes[step.name].read_bytes(), on_step)
-            for made in as_completed(recorded):
-                step, tape = recorded[made], made.result()
+            for recording in as_completed(recorded):
+                step, tape = recorded[recording], recording.result()
                 _keep(tapes[step.name], step.name, tape)
                 _write(folder, step, tape, on_step)
         except BaseException:  # stopped, or a reference is wrong: the others would be recorded first
@@ -92,6 +92,7 @@ def kept_tapes() -> list[Path]:
 
 
 def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
+    """Writes a step's tape into its folder, and reports its size in bytes."""
     path = folder / step.track / step.name / TAPE
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tape)
@@ -157,6 +158,7 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 
 
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
+    """The tape of a step as bytes, for these seeds. Raises NotRecorded."""
     recorder = _Recorder(step)
     places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
     known_pairs = [
@@ -245,15 +247,15 @@ class _Recorder:
             return msgspec.msgpack.encode([each.failed.get(name, {}).get(USUAL) for each in recordings])
 
         seen = {answered(wrong.name) for wrong in self.step.misconceptions} | {answered("")}
-        kept: list[Misconception] = []
+        distinct: list[Misconception] = []
         for wrong in self.generated:
             if (own := answered(wrong.name)) not in seen:
                 seen.add(own)
-                kept.append(wrong)
+                distinct.append(wrong)
                 continue
             for recording in recordings:
                 recording.failed.pop(wrong.name, None)
-        return kept
+        return distinct
 
     def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
         """The answers of a misconception, if the check fails on them."""
@@ -279,10 +281,10 @@ class _RecordedOracle(LocalBackend):
         """The reference's answer, which is also recorded."""
         outcome = super().ask(call)
         # Records a copy: an answer about parameters changes with them.
-        kept = copied(outcome)
-        if kept.raised is not None:  # the position would reveal a line of the reference
-            kept.raised = Raised(kept.raised.type, kept.raised.message)
-        self.answered.append((call.name, kept))
+        copy = copied(outcome)
+        if copy.raised is not None:  # the position would reveal a line of the reference
+            copy.raised = Raised(copy.raised.type, copy.raised.message)
+        self.answered.append((call.name, copy))
         return outcome
 
 

@@ -110,6 +110,7 @@ def problems() -> list[str]:
 
 
 def _empty_catalogue() -> Catalog:
+    """A Korean catalogue without entries, the same bytes whenever it is made."""
     no_date = datetime(2026, 1, 1, tzinfo=UTC)  # reproducible: the same bytes whenever they are built
     return Catalog(
         locale="ko", domain=DOMAIN, project="attention-from-scratch", version="1", fuzzy=False, charset="utf-8",
@@ -119,6 +120,7 @@ def _empty_catalogue() -> Catalog:
 
 
 def _read(path: Path) -> dict[str, str]:
+    """The translations of a catalogue, by the English sentence; empty without a file."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:

@@ -21,7 +21,7 @@ def people(submissions: Path) -> dict[str, Person]:
         *layouts.from_brightspace(submissions, listing),
         *layouts.from_canvas(submissions, listing),
     ]
-    everybody = {person.name: person for person in named}
+    students = {person.name: person for person in named}
     taken = {place for person in named for place in (person.folder, *person.texts)}
     taken |= {attempt.folder for person in named for attempt in person.attempts}
     left = [
@@ -29,17 +29,17 @@ def people(submissions: Path) -> dict[str, Person]:
         for name in listing
         if name not in taken and name not in NOT_STUDENTS and name[0] != "." and may_be_folder(submissions / name)
     ]
-    everybody |= {person.name: person for person in layouts.from_folders(submissions, left)}
-    if not everybody:
-        everybody = {person.name: person for person in layouts.from_files(listing)}
-    return {name: everybody[name] for name in sorted(everybody)}
+    students |= {person.name: person for person in layouts.from_folders(submissions, left)}
+    if not students:
+        students = {person.name: person for person in layouts.from_files(listing)}
+    return {name: students[name] for name in sorted(students)}
 
 
 def left_out(submissions: Path) -> list[str]:
     """Files next to the students' folders that belong to no student, and hidden folders, in order."""
-    everybody = people(submissions).values()
-    theirs = {file for person in everybody for file in person.files.values()}
-    theirs |= {file for person in everybody for attempt in person.attempts for file in attempt.files.values()}
+    students = people(submissions).values()
+    theirs = {file for person in students for file in person.files.values()}
+    theirs |= {file for person in students for attempt in person.attempts for file in attempt.files.values()}
     names = {name for name in os.listdir(submissions) if name not in NOT_STUDENTS and not name.startswith("._")}
     loose = {name for name in names - theirs if not may_be_folder(submissions / name)} - {GRADESCOPE}
     hidden = {f"{name}/" for name in names if name.startswith(".") and may_be_folder(submissions / name)}

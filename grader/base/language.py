@@ -56,12 +56,12 @@ def current() -> str:
     return _language.get()
 
 
-def choose(asked: str | None = None) -> str:
+def choose(wanted: str | None = None) -> str:
     """The requested language, else that of KIT_LANG, else of the system's locale, else English.
 
     Raises UnknownLanguage if the requested language is not supported.
     """
-    named = asked or os.environ.get("KIT_LANG")
+    named = wanted or os.environ.get("KIT_LANG")
     if named:
         short = named.lower().replace("-", "_").partition("_")[0].partition(".")[0]
         if short not in LANGUAGES:
@@ -122,9 +122,9 @@ def messages(whose: str, language: str) -> dict[str, str]:
         sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), *sorted(documents)]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept: dict[str, Any] = json.loads(cached(whose, language).read_bytes())
-        if kept["sources"] == stamps:
-            return dict(kept["messages"])
+        saved: dict[str, Any] = json.loads(cached(whose, language).read_bytes())
+        if saved["sources"] == stamps:
+            return dict(saved["messages"])
     read = {
         english: translation
         for path in sources

@@ -127,9 +127,9 @@ def add_file(files: dict[str, str], own: str, name: str) -> None:
     files[own if own not in files else next(free for free in numbered if free not in files)] = name
 
 
-def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> list[Person]:
+def told_apart(students: Iterable[Person], number: Callable[[Person], str]) -> list[Person]:
     """The people, each with their plain name; names that look alike get the platform's number behind them."""
-    people = list(everybody)
+    people = list(students)
     looks = Counter(look(person.bare) for person in people)
     for person in people:
         person.name = person.bare if looks[look(person.bare)] == 1 else f"{person.bare} ({number(person)})"
@@ -142,13 +142,13 @@ def told_apart(everybody: Iterable[Person], number: Callable[[Person], str]) -> 
 def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a download of Moodle's: each has a folder of files and folders of texts, or the same in the names
     of files."""
-    everybody: dict[tuple[str, str], Person] = {}
+    students: dict[tuple[str, str], Person] = {}
     for name in listing:
         is_folder = may_be_folder(submissions / name)
         match = MOODLE_FOLDER.fullmatch(name) if is_folder else MOODLE_FILE.fullmatch(name)
         if match is None:
             continue
-        person = everybody.setdefault((match["name"], match["number"]), Person(
+        person = students.setdefault((match["name"], match["number"]), Person(
             name, name if is_folder else "", bare=match["name"], moodle_id=match["number"],
             back=f"{match['name']}_{match['number']}_assignsubmission_file_",
         ))  # fmt: skip
@@ -158,7 +158,7 @@ def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
             files, text = (name, person.folder) if match["kind"] == "file" else (person.folder, name)
             person.folder = files
             person.texts.append(text)
-    return told_apart(everybody.values(), lambda person: person.moodle_id)
+    return told_apart(students.values(), lambda person: person.moodle_id)
 
 
 # --- Canvas ----------------------------------------------------------------------------------------------------------
@@ -166,22 +166,22 @@ def from_moodle(submissions: Path, listing: list[str]) -> list[Person]:
 
 def from_canvas(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a flat download, each named by their login, and the ID behind it if two have the same."""
-    everybody: dict[tuple[str, str], Person] = {}
+    students: dict[tuple[str, str], Person] = {}
     for name in listing:
         match = CANVAS_FILE.fullmatch(name)
         if match is None or _is_of_another(name) or may_be_folder(submissions / name):
             continue
         login, number = str(match["anonymous"] or match["login"]), match["id"] or ""
-        person = everybody.setdefault((login, number), Person(login, canvas_id=number))
+        person = students.setdefault((login, number), Person(login, canvas_id=number))
         add_file(person.files, match["file"] or f"{match['online']}.html", name)
         person.late |= bool(match["late"] or match["early"])
         if match["file"] and not person.back:  # a text entry has no file, and no place for one
             person.back = name[: match.start("file")]
-    logins = [login for login, _number in everybody]
-    for (login, number), person in everybody.items():
+    logins = [login for login, _number in students]
+    for (login, number), person in students.items():
         if logins.count(login) > 1 or (submissions / login).exists():
             person.name = f"{login}_{number}"
-    return list(everybody.values())
+    return list(students.values())
 
 
 def _is_of_another(name: str) -> bool:
@@ -194,14 +194,14 @@ def _is_of_another(name: str) -> bool:
 def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a flat download: the names of an attempt's files hold its time, and a text next to them says which
     student it is of."""
-    everybody: dict[str, Person] = {}
+    students: dict[str, Person] = {}
     tries: dict[tuple[str, str], Attempt] = {}
     for name in listing:
         match = BLACKBOARD_FILE.fullmatch(name)
         if match is None or MOODLE_FILE.fullmatch(name) or may_be_folder(submissions / name):
             continue
         login, time = match["login"], match["time"]
-        person = everybody.setdefault(login, Person(login, login=login, bare=login))
+        person = students.setdefault(login, Person(login, login=login, bare=login))
         if (login, time) not in tries:
             day, clock = time[:10], time[11:].replace("-", ":")
             tries[login, time] = Attempt(handed_in=f"{day} {clock}")
@@ -211,10 +211,10 @@ def from_blackboard(submissions: Path, listing: list[str]) -> list[Person]:
         else:
             person.bare = _named_by_blackboard(submissions / name, login) or person.bare
             tries[login, time].files[f"{time}.txt"] = name
-    for person in everybody.values():
+    for person in students.values():
         last = person.attempts[-1]  # the listing is sorted, and so are times
         person.files, person.handed_in = last.files, last.handed_in
-    return told_apart(everybody.values(), lambda person: person.login)
+    return told_apart(students.values(), lambda person: person.login)
 
 
 def _named_by_blackboard(file: Path, login: str) -> str:
@@ -233,18 +233,18 @@ def _named_by_blackboard(file: Path, login: str) -> str:
 
 def from_brightspace(submissions: Path, listing: list[str]) -> list[Person]:
     """The people of a download with one folder per attempt; the first of its name's two numbers is the student's."""
-    everybody: dict[tuple[str, str], Person] = {}
+    students: dict[tuple[str, str], Person] = {}
     for name in listing:
         match = BRIGHTSPACE_FOLDER.fullmatch(name)
         if match is None or not may_be_folder(submissions / name):
             continue
         number = match["numbers"].partition("-")[0]
-        person = everybody.setdefault((match["name"], number), Person(name, login=number, bare=match["name"]))
+        person = students.setdefault((match["name"], number), Person(name, login=number, bare=match["name"]))
         person.attempts.append(Attempt(name, handed_in=_brightspace_time(match["time"])))
-    for person in everybody.values():
+    for person in students.values():
         person.attempts.sort(key=lambda attempt: attempt.handed_in)
         person.folder, person.handed_in = person.attempts[-1].folder, person.attempts[-1].handed_in
-    return told_apart(everybody.values(), lambda person: person.login)
+    return told_apart(students.values(), lambda person: person.login)
 
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -267,18 +267,18 @@ def _brightspace_time(text: str) -> str:
 
 def from_folders(submissions: Path, names: Iterable[str]) -> list[Person]:
     """The people of a download with one folder per student, or in nbgrader's exchange one per attempt."""
-    everybody: dict[str, Person] = {}
+    students: dict[str, Person] = {}
     names = list(names)
     before = _shared(names) if len(names) > 2 else 0  # a classroom's repositories: `homework1-ada`
     for name in names:
         attempt = INBOUND.fullmatch(name)
         if attempt is None:
-            everybody[name] = Person(name, name, bare=name[before:], attempts=attempts_in(submissions / name))
+            students[name] = Person(name, name, bare=name[before:], attempts=attempts_in(submissions / name))
             continue
-        person = everybody.setdefault(attempt["student"], Person(attempt["student"]))
+        person = students.setdefault(attempt["student"], Person(attempt["student"]))
         person.attempts.append(Attempt(name, handed_in=attempt["time"]))  # the listing is sorted, and so are times
         person.folder, person.handed_in = name, attempt["time"]
-    return list(everybody.values())
+    return list(students.values())
 
 
 def attempts_in(folder: Path) -> list[Attempt]:
@@ -309,14 +309,14 @@ def from_files(listing: list[str]) -> list[Person]:
     several = len(set(stems.values())) > 1
     before = _shared(stems.values()) if several else 0
     behind = _shared(stem[::-1] for stem in stems.values()) if several else 0
-    everybody: dict[str, Person] = {}
+    students: dict[str, Person] = {}
     for file, stem in stems.items():
         name = stem[before : len(stem) - behind].strip(AROUND)
         if not name or not any(letter.isalpha() for letter in name) and not name.isdigit():
             return []
-        person = everybody.setdefault(look(name), Person(name, bare=name))
+        person = students.setdefault(look(name), Person(name, bare=name))
         add_file(person.files, _own_name(file, name), file)
-    return list(everybody.values()) if len(everybody) > 1 else []
+    return list(students.values()) if len(students) > 1 else []
 
 
 def _own_name(file: str, name: str) -> str:
@@ -352,7 +352,7 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
     names = Counter(look(_text(submitter, ":name")) for _folder, submitter, _time in every)
     taken = {look(_text(submitter, field)) for _folder, submitter, _time in every for field in (":email", ":sid")}
     taken |= {look(_with_login(folder, submitter)) for folder, submitter, _time in every}
-    everybody: dict[str, Person] = {}
+    students: dict[str, Person] = {}
     for folder, submitter, time in every:
         name, login = _text(submitter, ":name"), _text(submitter, ":email") or _text(submitter, ":sid")
         is_clear = names[look(name)] == 1 and "@" not in name and look(name) not in taken  # its owner chooses it
@@ -362,8 +362,8 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
             person.folder = ""
             sentence = _("{file} names {folder}, and there is no such folder: download the export again.")
             person.missing = sentence.format(file=GRADESCOPE, folder=folder)
-        everybody[called] = person
-    return list(everybody.values())
+        students[called] = person
+    return list(students.values())
 
 
 def _with_login(folder: str, submitter: dict[str, Any]) -> str:
@@ -377,6 +377,7 @@ def _text(table: dict[str, Any], key: str) -> str:
 
 
 def _metadata(file: Path) -> dict[str, Any]:
+    """The content of a YAML file. Raises BadDownload if it can't be read, or is no table."""
     try:
         import yaml
 

@@ -86,6 +86,7 @@ class Limited:
             self._end()
 
     def _end(self) -> None:
+        """Kills the process and waits for it."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -94,6 +95,7 @@ class Limited:
 
 
 def _send(stream: IO[bytes], value: Any) -> None:
+    """Writes a value as one pickled message."""
     data = pickle.dumps(value)
     with suppress(BrokenPipeError):  # its end is noticed when its answer is awaited
         stream.write(LENGTH.pack(len(data)) + data)
@@ -119,8 +121,8 @@ def serve(seconds: int, memory: int) -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed by mistake is no answer
     sys.stdin = open(os.devnull)  # noqa: SIM115 - it lives as long as the process
-    while (asked := _received(requests)) is not None:
-        module, name, arguments, spoken = asked
+    while (request := _received(requests)) is not None:
+        module, name, arguments, spoken = request
         function = getattr(import_module(module), name)  # before the limits: imports are no one's
         limit(seconds, memory)
         answer: tuple[Any, Exception | None]

@@ -99,7 +99,7 @@ class Document:
     of_many_steps: bool = False
 
     def add(self, name: str, place: str) -> Entry:
-        """A new entry. Raises Unreadable."""
+        """Adds an entry with this name, and returns it. Raises Unreadable if it exists."""
         place = f"{place}: {name}"
         if not all(map(NAME.fullmatch, name.split(JOINED))):
             raise Unreadable(N_("{place} is no name: write it in lower case, like not_scaled."), place=place)
@@ -123,7 +123,7 @@ def read(folder: Path, korean: bool = False) -> Document:
 
 @cache
 def _read(files: tuple[tuple[Path, int], ...], korean: bool, of_many_steps: bool) -> Document:
-    """What files with these times of change hold: each is read once."""
+    """The parsed files at these times of change; each is read once."""
     document = Document(of_many_steps=of_many_steps)
     for file, _changed in files:
         if korean:
@@ -171,6 +171,7 @@ def _read_texts(file: Path, document: Document) -> None:
 
 
 def _add_text(entry: Entry, line: str) -> None:
+    """Adds a line to the entry's text, or sets its nudge."""
     if line.startswith("> "):
         entry.nudge = line[2:].strip()
     else:
@@ -205,13 +206,14 @@ class _Reader:
             _require_whole(entry, self.document.of_many_steps)
 
     def _heading(self, title: str, place: str) -> None:
+        """Starts the entry, or the list of entries, under this heading."""
         as_in = AS_IN.fullmatch(title)
         self.as_in = int(as_in[1] or 0) if as_in else None
         listed = as_in or title == TOGETHER
         self.entry = Entry(title, place) if listed else self.document.add(title, place)
 
     def _line(self, entry: Entry, line: str, place: str) -> None:
-        """Reads a line that is neither a heading nor code."""
+        """Reads a line that is neither a heading nor code: text of the entry, or a list item with one of its forms."""
         if not line.lstrip().startswith("- "):
             _add_text(entry, line.strip())
         elif entry.name == TOGETHER:
@@ -280,6 +282,7 @@ def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
 
 
 def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
+    """The facts with one more, as its text says. Raises Unreadable for an unknown one."""
     if NAMES.fullmatch(part):
         return replace(facts, names=tuple(re.findall(r"\w+", part)))
     if caught := CAUGHT_BY.fullmatch(part):
@@ -303,7 +306,7 @@ def _pairs(item: str) -> Iterator[tuple[str, str]]:
 
 
 def _require_whole(entry: Entry, of_many_steps: bool) -> None:
-    """Raises Unreadable if something is missing."""
+    """Raises Unreadable if an entry lacks code, a name, a check or one of its three lines of text."""
     facts = entry.ways[0].facts if entry.ways else FormFacts()
     joined = JOINED in entry.name
     if not all(way.code for way in entry.ways) or not (entry.ways or of_many_steps):

@@ -41,6 +41,7 @@ def budget(seconds: float = SECONDS) -> Iterator[None]:
 
 @contextmanager
 def _metered() -> Iterator[None]:
+    """Takes the processor time of a block off what is left to this thread. Raises OverBudget if none is left."""
     left = _left.get()
     if left is None:
         yield

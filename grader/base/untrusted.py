@@ -102,6 +102,7 @@ def damaged(shown: str, data: bytes) -> Unusable:
 
 
 def _too_large(shown: str, limit: int) -> Unusable:
+    """The refusal of a file of more than `limit` bytes."""
     if limit == MAX_NOTEBOOK:
         sentence = _("{file} is larger than {limit} MiB. Clear its outputs and save it again.")
         return Unusable(sentence.format(file=shown, limit=limit >> 20))

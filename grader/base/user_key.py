@@ -42,6 +42,7 @@ def signed(purpose: str, content: bytes) -> str | None:
 
 
 def _read(file: Path) -> bytes | None:
+    """The key in a file; None if others may read it, or its size is wrong. Raises OSError."""
     opened = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with os.fdopen(opened, "rb") as held:
         status = os.fstat(opened)
@@ -52,6 +53,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _state_folder() -> Path | None:
+    """The folder for this kit's state in the user's home; None without a home."""
     for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
         place = os.environ.get(name, "")
         if place and os.path.isabs(place):

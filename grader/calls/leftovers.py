@@ -104,7 +104,7 @@ def _state() -> list[Any]:
 
 
 def _of_torch() -> list[Any]:
-    """torch's global settings and hooks."""
+    """torch's global settings and the numbers of its global hooks, to be compared before and after."""
     return [
         torch.get_default_dtype(), str(torch.get_default_device()), torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(),

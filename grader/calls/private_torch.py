@@ -194,8 +194,9 @@ KEY_SWITCHES: tuple[Attribute, ...] = tuple(
 )
 # What registers a function at a key: the library's own key, or one by its name.
 REGISTERING: tuple[Attribute, ...] = (
-    (_C, "_dispatch_library"), *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
-)  # fmt: skip
+    (_C, "_dispatch_library"),
+    *((_MODULE, name) for name in dir(_MODULE) if not name.startswith("_")),
+)
 MODE_SWITCHES: tuple[Attribute, ...] = ((_C, "DisableTorchFunction"), (_python_dispatch, "_disable_current_modes"))
 PAST_MODES: tuple[Attribute, ...] = ((_C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack"))
 SAVED_HOOKS: Attribute = (_C._autograd, "_push_saved_tensors_default_hooks")
@@ -287,7 +288,7 @@ class WeakStorage:
         self._reference = _weak_reference(storage)
 
     def expired(self) -> bool:
-        """Whether it is gone."""
+        """Whether the storage is gone."""
         return bool(_expired(self._reference))
 
     def __del__(self) -> None:

@@ -141,7 +141,7 @@ class Pending(Answer):
 
     @property
     def waits(self) -> bool:
-        """Whether its call still waits."""
+        """Whether the answer's call has not been sent yet."""
         return "outcome" not in self.__dict__
 
 

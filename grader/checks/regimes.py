@@ -112,7 +112,7 @@ class AskedModule(_Asked):
 
     @property
     def drops(self) -> bool:
-        """Whether it has dropout."""
+        """Whether the module has dropout."""
         return "modes" not in self.without
 
 

@@ -41,14 +41,14 @@ def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
     found = named_in(submissions)
     if not register.people and not register.groups:
         return found
-    everybody = {person.name: person for person in _called(found.values(), register)}
+    students = {person.name: person for person in _called(found.values(), register)}
     for group, members in register.groups.items():
-        _share(everybody, group, members, register)
+        _share(students, group, members, register)
     for name, entry in register.people.items():
-        if name not in everybody:
+        if name not in students:
             absent = Person(name, is_absent=True, missing=_("Nothing was handed in: only the roster names them."))
-            everybody[name] = _enrolled(absent, entry)
-    return {name: everybody[name] for name in sorted(everybody)}
+            students[name] = _enrolled(absent, entry)
+    return {name: students[name] for name in sorted(students)}
 
 
 def _called(found: Iterable[Person], register: Register) -> list[Person]:
@@ -63,8 +63,8 @@ def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, 
     """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
-    for known in filter(None, (person.login, person.bare, person.name)):
-        if names := roll.meant(known):
+    for label in filter(None, (person.login, person.bare, person.name)):
+        if names := roll.meant(label):
             entry = register.people[names[0]]
             addresses = [look(login) for login in entry.logins if "@" in login]
             is_other = "@" in person.login and addresses and look(person.login) not in addresses
@@ -83,6 +83,7 @@ def _run_on(name: str) -> set[str]:
 
 
 def _enrolled(person: Person, entry: Enrolled) -> Person:
+    """The student of the download with the name, login, id and section of the roster."""
     login = person.login or next(iter(entry.logins), "")
     return replace(
         person, name=entry.name, bare=person.bare or person.name, login=login,
@@ -90,20 +91,20 @@ def _enrolled(person: Person, entry: Enrolled) -> Person:
     )  # fmt: skip
 
 
-def _share(everybody: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
+def _share(students: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
     """Gives each member of a group the group's submission: under the group's name, or by one member for all. Members
     with a submission of their own keep it."""
     roll = Roll(
-        {name: [person.login] for name, person in everybody.items()},
-        {name: person.bare for name, person in everybody.items() if person.bare},
+        {name: [person.login] for name, person in students.items()},
+        {name: person.bare for name, person in students.items() if person.bare},
     )
     own = {member: register.roll.own(member) if member not in roll.meant(member) else member for member in members}
     own = {member: roll.own(name) for member, name in own.items()}
-    there = [everybody[name] for name in own.values() if name in everybody]
-    together = [person for name, person in everybody.items() if look(person.bare or name) == look(group)]
+    there = [students[name] for name in own.values() if name in students]
+    together = [person for name, person in students.items() if look(person.bare or name) == look(group)]
     handed_in = together or there
     for name in own.values():
-        if name in everybody:
+        if name in students:
             continue
         entry = register.people.get(name, Enrolled(name))
         shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
@@ -114,40 +115,40 @@ def _share(everybody: dict[str, Person], group: str, members: Sequence[str], reg
             shared = replace(first, name=name, login="", canvas_id="", moodle_id="", back="", bare="", shared=names)
         elif not handed_in:
             continue
-        everybody[name] = _enrolled(shared, entry)
+        students[name] = _enrolled(shared, entry)
     for person in together:
         if person.name not in own.values():
-            everybody.pop(person.name, None)
+            students.pop(person.name, None)
 
 
-def strangers(everybody: Iterable[Person], register: Register) -> list[str]:
+def strangers(students: Iterable[Person], register: Register) -> list[str]:
     """The people who handed in and aren't on the roster; empty without a roster."""
-    return [person.name for person in everybody if register.lacks(person.name)]
+    return [person.name for person in students if register.lacks(person.name)]
 
 
 def folders(submissions: Path, register: Register = NONE) -> list[str]:
     """The names of the students of a class, in order. Raises NoStudents, BadDownload."""
-    everybody = people(submissions, register)
-    if all(person.is_absent for person in everybody.values()):
+    students = people(submissions, register)
+    if all(person.is_absent for person in students.values()):
         raise NoStudents(str(submissions))
-    return list(everybody)
+    return list(students)
 
 
 def roll(submissions: Path, register: Register = NONE) -> Roll:
     """The students by what they are called, with the names and logins that a learning platform or the roster gives."""
-    everybody = {readable(name): person for name, person in people(submissions, register).items()}
-    bare = {name: person.bare for name, person in everybody.items() if person.bare}
+    students = {readable(name): person for name, person in people(submissions, register).items()}
+    bare = {name: person.bare for name, person in students.items() if person.bare}
     logins: dict[str, list[str]] = defaultdict(list)
-    for name, person in everybody.items():
+    for name, person in students.items():
         entry = register.people.get(name, Enrolled(name))
         logins[name] = [login for login in (person.login, *entry.logins) if login]
-    return Roll({name: logins[name] for name in everybody}, bare)
+    return Roll({name: logins[name] for name in students}, bare)
 
 
 def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
     """By which names a table may know who handed in for a student's group, by student."""
-    everybody = people(submissions, register) if register.groups else {}
-    return {readable(name): person.shared for name, person in everybody.items() if person.shared}
+    students = people(submissions, register) if register.groups else {}
+    return {readable(name): person.shared for name, person in students.items() if person.shared}
 
 
 def class_folders(
@@ -184,6 +185,7 @@ def class_folders(
 
 
 def _no_students(submissions: Path) -> str:
+    """The sentence on a folder without students: what it seems to be, and the command for that."""
     loose = left_out(submissions)
     if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
         return _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
@@ -241,11 +243,11 @@ def _is_class(folder: Path, assignment: str) -> bool:
         names = set(os.listdir(folder))
         if names & {assignment, *KNOWN} or any(map(STEP_FILE.fullmatch, names)):
             return _named_in_flat(folder)
-        everybody = named_in(folder).values()
-        places = [folder / (person.folder or person.name) for person in everybody if not person.files]
+        students = named_in(folder).values()
+        places = [folder / (person.folder or person.name) for person in students if not person.files]
         theirs = [place for place in places if any(map(STEP_FILE.fullmatch, _names(place)))]
-        several = sum(bool(person.files) for person in everybody) + len(theirs)
-        return several > 1 and not all(ATTEMPT.fullmatch(person.name) for person in everybody)
+        several = sum(bool(person.files) for person in students) + len(theirs)
+        return several > 1 and not all(ATTEMPT.fullmatch(person.name) for person in students)
     return False
 
 

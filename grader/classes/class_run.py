@@ -64,13 +64,13 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
     marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
     ledger = Ledger(marking, kit_version.kit_version())
-    told: dict[str, bool] = {}
+    reused: dict[str, bool] = {}
     try:
         with _alone_in(request), progress(len(folders)) as on_student:
-            standings = _graded(request, folders, ledger, told, on_student)
+            standings = _graded(request, folders, ledger, reused, on_student)
     except KeyboardInterrupt:
         sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
-        raise Stopped(sentence.format(count=len(told), total=len(folders)), ledger.changes) from None
+        raise Stopped(sentence.format(count=len(reused), total=len(folders)), ledger.changes) from None
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -81,7 +81,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
                 submissions=typed(request.submissions),
             )
         ) from None
-    unchanged = sum(told.get(standing.student, False) for standing in standings if standing.score is not None)
+    unchanged = sum(reused.get(standing.student, False) for standing in standings if standing.score is not None)
     return Done(standings, unchanged, left_out(request.submissions), ledger.changes,
                 ledger.unknown(standing.student for standing in standings), list(ledger.marking.not_applied),
                 [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
@@ -100,23 +100,23 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
 
 
 def _graded(
-    request: Request, folders: list[str], ledger: Ledger, told: dict[str, bool], on_student: OnStudent
+    request: Request, folders: list[str], ledger: Ledger, reused: dict[str, bool], on_student: OnStudent
 ) -> list[Standing]:
-    """The results of all students, with everything written; `told` is called for each with whether it was kept from
+    """The results of all students, with everything written; `reused` is called for each with whether it was kept from
     before."""
 
-    def note(graded: Graded, kept: bool) -> None:
-        told[graded.student] = kept
-        on_student(graded, kept)
+    def note(graded: Graded, from_ledger: bool) -> None:
+        reused[graded.student] = from_ledger
+        on_student(graded, from_ledger)
 
     last, plan = _last(request.out), _plan(request)
     this = Round(request, plan, ledger, note)
     with _pool(request) as pool:
         standings = this.grade(folders, pool)
     if not request.only or (last and last.complete):
-        plan = _completed(plan, None if request.seed is not None or not all(told.values()) else last)
+        plan = _completed(plan, None if request.seed is not None or not all(reused.values()) else last)
     _write_plan(request.out, plan)
-    write_class(request, plan, standings, this.files_of, this.given)
+    write_class(request, plan, standings, this.files_of, this.given_files)
     ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)
     if request.gradebook:
         _save(request, standings)
@@ -202,6 +202,7 @@ def _last(out: Path) -> Plan | None:
 
 @contextmanager
 def _pool(request: Request) -> Iterator[pools.Pool]:
+    """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
             grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
@@ -214,7 +215,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
 
 
 def _save(request: Request, standings: list[Standing]) -> None:
-    """Writes nbgrader's gradebook."""
+    """Writes the class's marks into nbgrader's gradebook. Raises Impossible."""
     from grader.classes import gradebook
 
     entries = (load(request.out, standing.file) for standing in standings)
@@ -248,13 +249,13 @@ def write_class(
     plan: Plan,
     standings: list[Standing],
     files_of: Mapping[str, Mapping[str, str]],
-    given: Mapping[str, str],
+    given_files: Mapping[str, str],
 ) -> None:
     """Writes what is made of the whole class: its page, and a table for each system that takes one."""
     nobodys = list(map(readable, left_out(request.submissions)))
     page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
     column = request.register.canvas_column(plan.assignment, plan.title)
-    whole = exports.WholeClass(standings, plan.steps, plan.assignment, column, files_of, nobodys, given)
+    whole = exports.WholeClass(standings, plan.steps, plan.assignment, column, files_of, nobodys, given_files)
     for name, content in ({"index.html": page.encode()} | exports.tables(whole)).items():
         files.write(request.out / name, content)
 

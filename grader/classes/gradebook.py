@@ -96,7 +96,9 @@ def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
     """The mark for a graded step; a fault of the grader gives none. If points are missing, files that were not read are
     named: one may hold the answer."""
     if is_open(step):  # nothing of it is known but why
-        return ungraded("\n".join([step.message or (told.message if (told := leading(step.checks)) else ""), *unread]))
+        return ungraded(
+            "\n".join([step.message or (first.message if (first := leading(step.checks)) else ""), *unread])
+        )
     comment = "\n".join([reports.as_text(step), *(unread if step.status != "pass" else ())])
     if step.score is None:
         return ungraded(comment)
@@ -230,6 +232,7 @@ def _without_tracebacks() -> Iterator[None]:
 
 @contextmanager
 def _opened(url: str) -> Iterator[Gradebook]:
+    """The open gradebook at this URL. Raises NoGradebook."""
     try:
         import sqlalchemy.exc
         from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
@@ -245,6 +248,7 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 
 def _reason(error: Exception) -> str:
+    """The first line of a database error, without the driver's part."""
     cause = getattr(error, "orig", None) or error
     said = re.sub(
         r"^\([\w.]+\) ", "", str(cause)

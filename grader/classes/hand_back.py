@@ -59,8 +59,8 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
 def _canvas(submissions: Path) -> dict[str, str]:
     """The prefix of names in Canvas's download, by the student's number there, or by what is made of the name."""
     try:
-        everybody = [person for person in people(submissions).values() if person.back and not person.moodle_id]
+        students = [person for person in people(submissions).values() if person.back and not person.moodle_id]
     except (OSError, ValueError):
         return {}
-    by_name = {file_name(person.name): person.back for person in everybody}
-    return by_name | {person.canvas_id: person.back for person in everybody if person.canvas_id}
+    by_name = {file_name(person.name): person.back for person in students}
+    return by_name | {person.canvas_id: person.back for person in students if person.canvas_id}

@@ -53,6 +53,7 @@ class LastReport:
     def _graded(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
+        """Grades what is in a student's folder. Returns a sentence if it can't be read or graded."""
         try:
             read = self._reader.call(submissions.read, course / folder)
             if marking is not None:

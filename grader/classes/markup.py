@@ -68,6 +68,8 @@ def safe_output(html: str | bytes) -> str:
 
 
 def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> str:
+    """HTML with the allowed tags alone; `is_drawing` allows further sources of pictures."""
+
     def kept(tag: str, name: str, value: str) -> str | None:
         is_ours = (tag, name) == ("img", "src") and is_drawing(value)
         return value if is_ours or _is_allowed(tag, name, value) else None
@@ -78,6 +80,7 @@ def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> st
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:
+    """Whether an attribute may have this value."""
     match tag, name:
         case "a", "href":
             return LINK.fullmatch(value) is not None

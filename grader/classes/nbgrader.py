@@ -158,8 +158,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         except moments.NoMoment:
             stamp, unclear = None, handed_in
         with Gradebook(about["db_url"]) as book:
-            everybody = {each.id: [each.email or ""] for each in book.students}
-        own = marking.for_class(Roll({student: (), **everybody}))
+            students = {each.id: [each.email or ""] for each in book.students}
+        own = marking.for_class(Roll({student: (), **students}))
         own = ledger.with_days_used(own, root / MARKS_FOLDER, student)
         mark = own.mark(
             student, report, stamp, said_by="nbgrader", unclear=unclear, kit=kit_version.kit_version(), work=work
@@ -310,29 +310,29 @@ def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
 def _rebuilt(path: Path, about: Any) -> NotebookNode:
     """The notebook that was handed in, as far as it can be read, around the cells that nbgrader knows."""
     with Gradebook(about["db_url"]) as book:
-        known = _known_cells(book, about)
-    cells = list(known.values())
+        cells_of_book = _known_cells(book, about)
+    cells = list(cells_of_book.values())
     with suppress(Unusable), one_budget():  # the report says so
-        cells = _put_together(known, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
+        cells = _put_together(cells_of_book, submissions.notebook_answers(path)[0], submissions.notebook_cells(path))
     note = _("The notebook that was handed in could not be read as is. This one was rebuilt from its answers.")
     rebuilt = v4.new_notebook(cells=[v4.new_markdown_cell(note), *cells], metadata={"kernelspec": KERNEL, **REBUILT})
     return NotebookNode(rebuilt)
 
 
 def _put_together(
-    known: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
+    cells_of_book: dict[str, NotebookNode], answers: dict[str, list[str]], handed_in: list[Cell]
 ) -> list[NotebookNode]:
     """The cells in the order in which they were handed in: those that nbgrader knows once each, with the answers in
     them, and the others, further tries at an answer among them, for a person to read."""
-    answerable = {name for name, cell in known.items() if cell.metadata.nbgrader.solution}
+    answerable = {name for name, cell in cells_of_book.items() if cell.metadata.nbgrader.solution}
     written = {step: sources[-1] for step, sources in answers.items() if sources and step in answerable}
     for cell in handed_in:
-        if cell.identity in answerable and cell.source.strip() not in ("", known[cell.identity].source.strip()):
+        if cell.identity in answerable and cell.source.strip() not in ("", cells_of_book[cell.identity].source.strip()):
             written.setdefault(cell.identity, cell.source)
-    there = {cell.source for cell in known.values()} | set(written.values())
+    there = {cell.source for cell in cells_of_book.values()} | set(written.values())
     for name, source in written.items():
-        known[name].source = source
-    waiting, cells = dict(known), []
+        cells_of_book[name].source = source
+    waiting, cells = dict(cells_of_book), []
     for cell in handed_in:
         if cell.identity in waiting:
             cells.append(waiting.pop(cell.identity))

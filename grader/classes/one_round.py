@@ -119,8 +119,8 @@ class Round:
     ledger: Ledger
     on_student: OnStudent
     files_of: dict[str, dict[str, str]] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)  # who was here in the last run
-    given: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
+    seen_before: set[str] = field(default_factory=set)  # who was here in the last run
+    given_files: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
     reader: Limited = field(default_factory=Limited)
@@ -160,13 +160,13 @@ class Round:
         ):  # fmt: skip
             earlier = load(request.out, student.file)
             self.files_of[student.name] = unread.files_within(student.submission, plan.steps)
-            self.given |= student.submission.given
+            self.given_files |= student.submission.given_files
             of_another_section = student.is_absent and earlier and not earlier.absence
             if of_another_section or request.only and student.name not in request.only:
                 self._leave(student, earlier)
                 continue
             student, absence = self._by_rule(student)
-            self.known |= {student.file} if earlier and earlier.absence == absence else set()
+            self.seen_before |= {student.file} if earlier and earlier.absence == absence else set()
             again = request.again or bool(request.only)
             tries = [*student.before, student]
             for number, one in enumerate(tries):
@@ -178,7 +178,7 @@ class Round:
                 self._done(graded, len(tries) - 1)
             elif earlier and not again and _stands(earlier, graded, plan, request.out):
                 earlier.labs, earlier.absence = student.labs, graded.absence
-                self._done(earlier, earlier.attempt or len(tries) - 1, kept=True)
+                self._done(earlier, earlier.attempt or len(tries) - 1, from_ledger=True)
             else:
                 graded.key = _key(student, plan, request.limits)
                 try:
@@ -245,21 +245,21 @@ class Round:
             chosen.files = self.files_of[graded.student] = own
         self._done(chosen, chosen.attempt)
 
-    def _done(self, graded: Graded, attempt: int, kept: bool = False) -> None:
+    def _done(self, graded: Graded, attempt: int, from_ledger: bool = False) -> None:
         graded.attempt = attempt
         with pools.held():
-            if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not kept or self._lacks(graded):
+            if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not from_ledger or self._lacks(graded):
                 write_student(self.request.out, graded, self._ask(graded), self.request.also)
                 self.changes.add(graded)
-            self.found[graded.file] = standing(graded, self._changed(graded, kept))
-            self.on_student(graded, kept)
+            self.found[graded.file] = standing(graded, self._changed(graded, from_ledger))
+            self.on_student(graded, from_ledger)
 
-    def _changed(self, graded: Graded, kept: bool) -> str:
+    def _changed(self, graded: Graded, from_ledger: bool) -> str:
         """The changes that this run made for a student; empty if there are none."""
         change = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
         if change:
             return f"{shown(change.before)} → {shown(change.after)}"
-        return "" if kept or graded.file in self.known else _("new")
+        return "" if from_ledger or graded.file in self.seen_before else _("new")
 
     def _lacks(self, graded: Graded) -> bool:
         """Whether a file that is asked for now was not written by the last run."""

@@ -97,7 +97,7 @@ def grader_failed(answer: Answer) -> bool:
 def _once(
     pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
 ) -> Iterator[tuple[tuple[str, Task], Answer]]:
-    """Answers in the order they come."""
+    """Each task with its answer, in the order in which the answers come; so many tasks at a time."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
     running: dict[Future[Report], tuple[str, Task]] = {}
@@ -122,6 +122,7 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
 
 
 def _answer(future: Future[Report]) -> Answer:
+    """The report of a finished task, or the sentence that says why there is none. Raises NobodyGraded."""
     try:
         if not isinstance(report := future.result(), Report):
             raise TypeError(type(report).__name__)
@@ -146,7 +147,7 @@ def grade(task: Task) -> Report:
                 _("The kit changed in the meantime, or a worker has a different copy. Type the same command again.")
             )
         try:
-            with GRADERS.one(task.limits) as grader, syntax.budget():
+            with GRADERS.lend(task.limits) as grader, syntax.budget():
                 return grader.grade(task.submission, task.steps, device=task.device, seed=task.seed)
         except NotIsolated as refused:
             raise NobodyGraded(str(refused)) from None
@@ -169,7 +170,7 @@ class _Graders:
         Finalize(None, self.close, exitpriority=10)  # at the end of a cluster's process nothing else would
 
     @contextmanager
-    def one(self, limits: Limits) -> Iterator[Grader]:
+    def lend(self, limits: Limits) -> Iterator[Grader]:
         """A grader that is not in use. One that has failed is closed and not used again, nor is one with a dead
         source."""
         with self._lock:
@@ -216,7 +217,7 @@ class _Graders:
     def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
         """Keeps new graders from using these sources; returns the idle ones, to be closed without the lock."""
         self._sources = [source for source in self._sources if source not in sources]
-        for limits, grader in [kept for kept in self._idle if self._source_of[kept[1]] in sources]:
+        for limits, grader in [idle for idle in self._idle if self._source_of[idle[1]] in sources]:
             self._idle.remove((limits, grader))
             grader.close()
             del self._source_of[grader]
@@ -274,7 +275,7 @@ def held() -> Iterator[None]:
 
 def begin(limits: Limits) -> None:
     """Starts loading torch in a separate process, without waiting for it."""
-    with suppress(GraderError, OSError), GRADERS.one(limits):
+    with suppress(GraderError, OSError), GRADERS.lend(limits):
         pass
 
 
@@ -332,6 +333,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
 
 @contextmanager
 def _opened_executor(client: Client) -> Iterator[Executor]:
+    """The cluster's executor; an error in the block ends it without waiting for its tasks."""
     executor: Executor = client.get_executor(pure=False)  # the same submission twice is two calls
     try:
         yield executor

@@ -103,19 +103,19 @@ def build(
     return Released(written, was_configured)
 
 
-def _replaced(source: Path, made: Mapping[str, NotebookNode]) -> list[Path]:
+def _replaced(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:
     """Writes notebooks in place of those that an earlier release has written there. Raises as `build` does."""
     for path in source.glob("*.ipynb"):
         if not as_written(path):
             raise NotOverwritten(str(path))
     for path in source.glob("*.ipynb"):
-        if path.name not in made:
+        if path.name not in notebooks:
             path.unlink()
-    if made:
+    if notebooks:
         source.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
+    for name, content in notebooks.items():
         files.write(source / name, nbformat.writes(content) + "\n")
-    return [source / name for name in made]
+    return [source / name for name in notebooks]
 
 
 def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> NotebookNode:
@@ -131,6 +131,7 @@ def notebook(steps: Iterable[course.Step], marking: Marking | None = None) -> No
 
 
 def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
+    """A valid notebook of these cells, with the digest that shows if it was edited."""
     book = v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
     book.metadata["attention"] = {"digest": digest(book)}
     nbformat.validate(book)
@@ -152,6 +153,7 @@ def setup(steps: str = "") -> str:
 
 
 def _introduction(steps: Iterable[course.Step], marking: Marking | None) -> str:
+    """The first cell, as Markdown: the title, how steps count, how to answer, how to find the kit."""
     title = marking.assignment.title if marking else _("Attention from scratch")
     return "\n\n".join(
         [
@@ -197,6 +199,7 @@ def _what_counts(steps: Iterable[course.Step], marking: Marking) -> str:
 
 
 def _cells(step: course.Step, marking: Marking | None) -> list[NotebookNode]:
+    """The cells of a step: its lesson, answer, check and points."""
     check = f'check("{step.name}")'
     worth = _worth(step, marking)
     counts = "" if worth == step.points else f", worth={worth:g}"
@@ -244,9 +247,9 @@ def _lesson(step: course.Step) -> str:
     return "\n\n".join([text, *folded])
 
 
-def digest(made: NotebookNode) -> str:
+def digest(notebook: NotebookNode) -> str:
     """A digest of what an author could have changed in a notebook: not of outputs, nor of the kernel's name."""
-    content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in made.cells]
+    content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in notebook.cells]
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 

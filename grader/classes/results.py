@@ -148,12 +148,14 @@ class Compared:
 
 
 def compared(
-    submissions: Path, known: Iterable[Path], steps: Sequence[str] = (), results: Path | None = None
+    submissions: Path, known_sources: Iterable[Path], steps: Sequence[str] = (), results: Path | None = None
 ) -> Compared:
     """Reads what is to be compared, of all steps or of some. Raises NoResults."""
     students = _chosen(_read(submissions, ""), steps)
     others = {
-        f"{folder.name}/{name}": files for folder in known for name, files in _chosen(_read(folder, ""), steps).items()
+        f"{folder.name}/{name}": files
+        for folder in known_sources
+        for name, files in _chosen(_read(folder, ""), steps).items()
     }
     wanted = {step for files in students.values() for step in files}
     others |= {f"kit/{file}": dict.fromkeys(wanted, text) for file, text in kits_own().items()}

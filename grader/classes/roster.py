@@ -78,7 +78,7 @@ def students(
         for name in names:
             try:
                 student: Student = (reader or own or Limited()).call(
-                    one, submissions, name, assignment, tuple(before), attempts, register
+                    read_student, submissions, name, assignment, tuple(before), attempts, register
                 )
             except OverBudget as over:
                 problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
@@ -89,12 +89,12 @@ def students(
             own.close()
 
 
-def one(
+def read_student(
     submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
 ) -> Student:
     """One student of a class, as `students` has them."""
-    everybody, others, classes, given = _class(submissions, assignment, before, register)
-    person = everybody[name]
+    students, others, classes, given_files = _class(submissions, assignment, before, register)
+    person = students[name]
     if person.missing:
         student = Student(readable(name), file_name(name), Submission(readable(name)), person.missing)
     elif person.folder and others and _holds_only(submissions / person.folder, others):  # this one was not handed in
@@ -102,7 +102,7 @@ def one(
     else:
         student = _last_attempt(submissions, person, assignment, others, attempts)
     for attempt in (student, *student.before):
-        given.note(attempt)
+        given_files.note(attempt)
         for before_this in classes:
             before_this.add_to(attempt.submission, person, assignment)
     return dataclasses.replace(
@@ -119,10 +119,10 @@ def _class(
 ) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
     """The students of a folder, the other assignments in their folders, the earlier ones, and the files given to all:
     found once."""
-    everybody = people(submissions, register)
-    others = _other_assignments(submissions, [each.folder for each in everybody.values() if each.folder], assignment)
-    classes = [EarlierClass(folder, people(folder, register), everybody.values()) for folder in before]
-    return everybody, others, classes, given_to_all(submissions, everybody.values())
+    students = people(submissions, register)
+    others = _other_assignments(submissions, [each.folder for each in students.values() if each.folder], assignment)
+    classes = [EarlierClass(folder, people(folder, register), students.values()) for folder in before]
+    return students, others, classes, given_to_all(submissions, students.values())
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -154,9 +154,9 @@ class EarlierClass:
 
     def __init__(self, path: Path, earlier: Mapping[str, Person], later: Iterable[Person]) -> None:
         self._path = path
-        everybody = list(earlier.values())
-        keys, now = Counter(person.key for person in everybody), Counter(person.key for person in later)
-        self._people = {member.key: member for member in everybody if keys[member.key] == 1 and now[member.key] == 1}
+        students = list(earlier.values())
+        keys, now = Counter(person.key for person in students), Counter(person.key for person in later)
+        self._people = {member.key: member for member in students if keys[member.key] == 1 and now[member.key] == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
         """Adds this student's answers from there; files that can't be read are ignored."""
@@ -191,6 +191,7 @@ def _last_attempt(submissions: Path, person: Person, assignment: str, others: Co
 
 
 def _from_folder(submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]) -> Student:
+    """A student with what their folder holds; `problem` says why it can't be read."""
     name, problem, folder = readable(person.name), "", submissions / where
     labs: tuple[str, ...] = ()
     try:
@@ -207,7 +208,7 @@ def _from_folder(submissions: Path, person: Person, where: str, assignment: str,
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    requests = _asked(handed_in, {file: folder / file for file in handed_in.unread})
+    requests = _appeals(handed_in, {file: folder / file for file in handed_in.unread})
     problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder, requests=requests)
 
@@ -218,12 +219,12 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     handed_in.name = readable(person.name)
     archives = {readable(own): submissions / file for own, file in files.items()}
     handed_in = _with_unpacked(handed_in, archives, assignment)
-    requests = _asked(handed_in, archives)
+    requests = _appeals(handed_in, archives)
     problem = unread.without_answer(handed_in)
     return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
 
 
-def _asked(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
+def _appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
     """The student's requests for a second look, from a file in the submission."""
     found: list[Appeal] = []
     for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
@@ -281,17 +282,17 @@ class Given:
             if count:
                 del handed_in.unread[shown], handed_in.files[shown]
                 sentence = _("all students were given it: it is the same in {count} of {total} folders")
-                handed_in.given[shown] = sentence.format(count=count, total=self.total)
+                handed_in.given_files[shown] = sentence.format(count=count, total=self.total)
 
 
 FEWEST_GIVEN = 3  # folders with the same file, before it may be what everyone was given
 MAX_GIVEN = 1 << 20  # bytes of a file, or of the files in a hidden folder
 
 
-def given_to_all(submissions: Path, everybody: Iterable[Person]) -> Given:
+def given_to_all(submissions: Path, students: Iterable[Person]) -> Given:
     """Finds the files that most of the students' folders hold: a classroom's README, `.github`, requirements."""
     counts: Counter[tuple[str, str]] = Counter()
-    places = [submissions / person.folder for person in everybody if person.folder and not person.missing]
+    places = [submissions / person.folder for person in students if person.folder and not person.missing]
     for place in set(places):
         with suppress(OSError):
             counts.update((name, digest) for name in os.listdir(place) if (digest := _content(place / name)))
@@ -349,6 +350,7 @@ def file_name(name: str) -> str:
 
 
 def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
+    """The submission in a student's folder, with the other assignments next to it. Raises OSError for a link."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)

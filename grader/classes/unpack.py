@@ -44,6 +44,7 @@ def unpacked(archive: Path, shown: str) -> Iterator[Path]:
 
 
 def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:
+    """Unpacks the regular files into a folder. Raises NotUnpacked for too many, too large or encrypted ones."""
     entries = [entry for entry in packed.infolist() if not entry.is_dir()]
     if len(entries) > MAX_PACKED:
         raise NotUnpacked(_("more than {count} files", count=MAX_PACKED))

@@ -61,25 +61,25 @@ def options(parser: Parser) -> None:
     file_option(parser)
 
 
-def term(asked: Path | None) -> Term | None:
+def term(wanted: Path | None) -> Term | None:
     """The term in the file that was asked for, or in `assignments.toml` here; None without one. Raises BadInput."""
     from grader.marks import assignments
 
-    file = asked or assignments.FILE
+    file = wanted or assignments.FILE
     try:
         return assignments.read(file)
     except FileNotFoundError:
-        if asked is None:
+        if wanted is None:
             return None
         sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
         raise BadInput(sentence.format(file=file)) from None
     except assignments.BadTerm as bad:
-        raise refusal(bad, check(asked)) from None
+        raise refusal(bad, check(wanted)) from None
 
 
-def check(asked: Path | None) -> str:
+def check(wanted: Path | None) -> str:
     """The command that checks the file."""
-    return CHECK if asked is None else f"{CHECK} --assignments {paths.typed(asked)}"
+    return CHECK if wanted is None else f"{CHECK} --assignments {paths.typed(wanted)}"
 
 
 def marking(args: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:

@@ -12,6 +12,7 @@ from grader.cli.parser import BadInput, Parser, Subcommand
 
 
 def _record(args: Namespace) -> None:
+    """Records the tapes of the chosen steps. Raises BadInput if a reference fails its checks."""
     steps = common.chosen_steps(args, "record")
     common.require_solutions()
     from grader.author import recorder
@@ -30,6 +31,7 @@ def _lint_line(parser: Parser) -> None:
 
 
 def _lint(args: Namespace) -> int:
+    """Prints the mistakes in one step, or in all; returns the exit code."""
     common.require_checkout()
     from grader.author import lint
 
@@ -42,6 +44,7 @@ def _messages_line(parser: Parser) -> None:
 
 
 def _messages(args: Namespace) -> int:
+    """Updates the Korean catalogues, or with --check prints their problems. Returns the exit code."""
     common.require_checkout()
     args.step, args.track = [args.steps] if args.steps else [], []
     names = common.chosen_steps(args, "messages")

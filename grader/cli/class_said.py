@@ -44,6 +44,7 @@ def outcome(done: Done, *, strict: bool) -> int:
 
 
 def _of_the_roster(done: Done) -> Iterator[str]:
+    """Lines on students who handed in nothing, and on those not on the roster."""
     absent = [standing.student for standing in done.standings if standing.absence]
     if absent:
         yield _("On the roster, and nothing was handed in: {names}.", names=_few(absent))
@@ -53,6 +54,7 @@ def _of_the_roster(done: Done) -> Iterator[str]:
 
 
 def _of_tables(done: Done) -> Iterator[str]:
+    """Lines on rows of the instructor's tables that were not applied, and on requests for a second look."""
     if done.unknown:
         sentence = _("Named in assignments.toml or the tables next to it, but not in the class: {names}.")
         yield sentence.format(names=", ".join(done.unknown))
@@ -73,6 +75,7 @@ def _of_tables(done: Done) -> Iterator[str]:
 
 
 def _of_files(done: Done, out: Path) -> Iterator[str]:
+    """Lines on files that were not read, and those outside of a student's folder."""
     unread = [standing for standing in done.standings if standing.unread and standing.score is not None]
     if unread:
         sentence = _(

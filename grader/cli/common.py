@@ -139,7 +139,7 @@ def chosen_steps(args: argparse.Namespace, command: str) -> list[str]:
 
 
 def one_step(wanted: str | None, command: str) -> str:
-    """The one chosen step. Raises BadInput."""
+    """The full name of one step. Raises BadInput without one, or for an unknown name."""
     from grader.course import choice
 
     if wanted is None:
@@ -147,7 +147,7 @@ def one_step(wanted: str | None, command: str) -> str:
         sentence = _("Which step? They are {first} to {last}. Type: python -m grader {command} {first}")
         raise BadInput(sentence.format(first=names[0], last=names[-1], command=command))
     try:
-        return choice.one(wanted)
+        return choice.single(wanted)
     except choice.Unknown as unknown:
         _require_names()
         raise refusal(unknown, f"{command} {unknown.instead}") from None

@@ -55,6 +55,7 @@ def _line(parser: Parser) -> None:
 
 
 def _complete(args: Namespace) -> None:
+    """Prints the script for a shell. Raises BadInput for an unknown one."""
     if args.shell not in SCRIPTS:
         sentence = _("There is no completion for {shell}, only for bash and zsh. Type: attention completion bash")
         raise BadInput(sentence.format(shell=args.shell))

@@ -26,6 +26,7 @@ PLAIN = "attention"  # the assignment of a class without assignments.toml
 
 
 def _class_line(parser: Parser) -> None:
+    """Adds the options of `class`."""
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
     parser.option("--out", Path, metavar="FOLDER", default=OUT, help=_("Where the results go."))
     common.seed_option(parser)
@@ -37,9 +38,11 @@ def _class_line(parser: Parser) -> None:
     parser.option("--scheduler", metavar="ADDRESS", help=_("Grade on a Dask cluster: tcp://host:8786."))
     parser.option("--gradebook", metavar="URL", help=_("Also write nbgrader's gradebook: sqlite:///gradebook.db."))
     parser.option(
-        "--assignment", metavar="NAME", default=PLAIN,
+        "--assignment",
+        metavar="NAME",
+        default=PLAIN,
         help=_("The assignment: one of assignments.toml, or its name in other systems."),
-    )  # fmt: skip
+    )
     assigned.file_option(parser)
     assigned.roster_option(parser)
     parser.option(
@@ -47,9 +50,11 @@ def _class_line(parser: Parser) -> None:
         help=_("An earlier assignment's submissions: they stand in for steps that this one lacks. May be repeated."),
     )  # fmt: skip
     parser.option(
-        "--student", metavar="NAME", several=True,
+        "--student",
+        metavar="NAME",
+        several=True,
         help=_("Grade this student again, into the same results. May be repeated."),
-    )  # fmt: skip
+    )
     parser.option(
         "--also", one_of("gradescope", "junit"), metavar="gradescope|junit", several=True,
         help=_("Also write results for these programs, a file for each student. May be repeated."),
@@ -62,6 +67,7 @@ def _class_line(parser: Parser) -> None:
 
 
 def _class(args: Namespace) -> int:
+    """Grades a class. Returns the exit code: 130 if stopped, else that of `class_said.outcome`."""
     submissions = Path(args.submissions)
     command = f"class {paths.typed(submissions)}"
     chosen = common.chosen_steps(args, command)
@@ -125,6 +131,7 @@ def _require_places(args: Namespace, submissions: Path, out: Path, command: str,
 
 
 def _release_line(parser: Parser) -> None:
+    """Adds the options of `release`."""
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/nbgrader"), help=_("Where the course goes."))
     common.choice_options(parser)
     assigned.options(parser)
@@ -133,6 +140,7 @@ def _release_line(parser: Parser) -> None:
 
 
 def _release(args: Namespace) -> None:
+    """Writes nbgrader's course and its labs, and prints the next command. Raises BadInput."""
     steps = common.chosen_steps(args, "release")
     marking = assigned.marking(args, "release", is_name=True)
     name = args.assignment or PLAIN
@@ -171,6 +179,7 @@ def _tracks_of(steps: list[str]) -> set[str]:
 
 
 def _gradescope_line(parser: Parser) -> None:
+    """Adds the options of `gradescope`."""
     parser.option(
         "--out", Path, metavar="FILE", default=Path("dist/gradescope.zip"), help=_("Where the autograder goes.")
     )
@@ -179,6 +188,7 @@ def _gradescope_line(parser: Parser) -> None:
 
 
 def _gradescope(args: Namespace) -> None:
+    """Writes the autograder as a zip file. Raises BadInput."""
     steps = common.chosen_steps(args, "gradescope")
     marking = assigned.marking(args, "gradescope")
     steps = marking.assignment.everything if marking else steps
@@ -195,12 +205,14 @@ def _gradescope(args: Namespace) -> None:
         autograder.build(args.out, steps, marking)
     except OSError as error:
         raise common.unwritable(args.out, error, "gradescope --out OTHER.zip") from None
-    sentence = _("The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure "
-                 "Autograder")  # fmt: skip
+    sentence = _(
+        "The autograder is {file} ({size:.1f} MB): upload it as is. Gradescope: the assignment, Configure Autograder"
+    )
     print(sentence.format(file=args.out, size=args.out.stat().st_size / 1e6))
 
 
 def _kit_line(parser: Parser) -> None:
+    """Adds the options of `kit`."""
     parser.option("--folder", Path, metavar="FOLDER", default=Path("dist/kit"), help=_("Where the kit goes."))
     parser.flag("--solutions", help=_("Also hold what make solution shows of a step that passes."))
     common.choice_options(parser)
@@ -208,6 +220,7 @@ def _kit_line(parser: Parser) -> None:
 
 
 def _kit(args: Namespace) -> None:
+    """Records tapes, and writes the learner's kit as a folder and a zip file."""
     steps = assigned.steps(args, "kit")
     common.require_solutions()
     from grader.author import kit as building

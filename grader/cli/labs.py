@@ -98,18 +98,18 @@ def _gpt2_line(parser: Parser) -> None:
 def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
 
-    def run(given: Namespace) -> int:
-        if "out" in given:
-            common.make_folder(given.out, f"{command} --out OTHER")
+    def run(options: Namespace) -> int:
+        if "out" in options:
+            common.make_folder(options.out, f"{command} --out OTHER")
         import torch
 
         from grader.labs import parts
 
-        given.device = _one_device(given.device, command)
+        options.device = _one_device(options.device, command)
         torch.set_num_threads(1)  # the models are so small that a second thread costs more than it saves
         name = module if module.startswith("grader.") else f"{paths.SOLUTIONS.name}.{module}"
         try:
-            return int(importlib.import_module(name).run(given))
+            return int(importlib.import_module(name).run(options))
         except parts.Stop as stop:
             raise BadInput(str(stop)) from None
 

@@ -24,6 +24,7 @@ REPORT = Path("dist", "report.html")
 
 
 def _grade_line(parser: Parser) -> None:
+    """Adds the options of `grade`."""
     common.submission_option(parser)
     common.choice_options(parser)
     common.device_option(parser, "all")
@@ -91,6 +92,7 @@ def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> s
 
 
 def _report(args: Namespace) -> None:
+    """Grades, writes the page and opens it."""
     args.html, args.open = args.html or REPORT, True
     if args.html == REPORT:
         common.make_folder(REPORT.parent, "report --html OTHER.html")
@@ -98,6 +100,7 @@ def _report(args: Namespace) -> None:
 
 
 def _for_an_editor(report: Report, folder: Path) -> None:
+    """Prints each failing check as `file:line: error: message`."""
     from grader.report import editor
 
     for line in editor.lines(report, folder):
@@ -105,6 +108,7 @@ def _for_an_editor(report: Report, folder: Path) -> None:
 
 
 def _write_page(report: Report, args: Namespace, to_stdout: bool) -> None:
+    """Writes the page of --html, and opens it if --open asks for that."""
     from grader.course import lessons
     from grader.report import page  # jinja2 is imported only for a page
 
@@ -131,6 +135,7 @@ def _exercises_line(parser: Parser) -> None:
 
 
 def _exercises(args: Namespace) -> None:
+    """Writes the stubs, or with --solved the references, into a folder."""
     common.require_references()
     if args.solved:
         common.require_solutions()
@@ -151,6 +156,7 @@ def _exercises(args: Namespace) -> None:
 
 
 def _begin_line(parser: Parser) -> None:
+    """Adds the options of `begin`."""
     parser.argument("TRACK", into="track_name", help=_("A track: its name."))
     common.choice_options(parser)
     common.submission_option(parser)
@@ -158,6 +164,7 @@ def _begin_line(parser: Parser) -> None:
 
 
 def _begin(args: Namespace) -> None:
+    """Writes the stubs of a track, and prints which were kept."""
     common.require_references()
     from grader.course import choice
     from grader.course import exercises as stubs
@@ -185,6 +192,7 @@ def _submission_line(parser: Parser) -> None:
 
 
 def _tracks(args: Namespace) -> None:
+    """Grades what has no verdict yet, and prints the tracks."""
     common.require_folder(args.submission, "tracks")
     from grader.judge.grader import Grader
     from grader.learner import current, progress, track_list
@@ -202,6 +210,7 @@ def _tracks(args: Namespace) -> None:
 
 
 def _step_line(parser: Parser) -> None:
+    """Adds the step, the language and the submission."""
     parser.argument("STEP", into="step_name", help=_("A step: its name or number."))
     parser.option("--step", metavar="STEP", help=_("A step: its name or number."))
     common.language_option(parser)
@@ -224,6 +233,7 @@ def _current(args: Namespace, command: str) -> str:
 
 
 def _hint(args: Namespace) -> None:
+    """Prints the step's next hint. Raises BadInput if it has none."""
     name = _current(args, "hint")
     common.require_folder(args.submission, "hint")
     from grader.course import lessons
@@ -237,6 +247,7 @@ def _hint(args: Namespace) -> None:
 
 
 def _repro_line(parser: Parser) -> None:
+    """Adds the options of `repro`."""
     _step_line(parser)
     common.seed_option(parser)
     common.device_option(parser, "cpu")
@@ -244,6 +255,7 @@ def _repro_line(parser: Parser) -> None:
 
 
 def _repro(args: Namespace) -> None:
+    """Writes the program that reproduces a failing call, and runs it."""
     wanted = args.step_name or args.step
     name = common.one_step(wanted, "repro") if wanted else None
     common.require_folder(args.submission, "repro")
@@ -259,6 +271,7 @@ def _lesson_line(parser: Parser) -> None:
 
 
 def _lesson(args: Namespace) -> None:
+    """Prints the lesson, or opens it in the browser. Raises BadInput if there is none."""
     if args.page:
         args.device, args.step_name = "cpu", args.step_name or args.step
         watch.COURSE.run(args)
@@ -275,6 +288,7 @@ def _lesson(args: Namespace) -> None:
 
 
 def _solution(args: Namespace) -> None:
+    """Prints the solution of a step that passes. Raises BadInput for one that does not."""
     name = common.one_step(args.step_name or args.step, "solution")
     common.require_folder(args.submission, "solution")
     from grader.course import solutions, submissions
@@ -299,13 +313,14 @@ def _solution(args: Namespace) -> None:
 
 
 def _reset(args: Namespace) -> None:
+    """Puts the stub back, keeps the work, and prints where it is. Raises BadInput."""
     name = common.one_step(args.step_name or args.step, "reset")
     common.require_folder(args.submission, "reset")
     from grader.course import lessons
     from grader.report import console
 
     try:
-        console.say(lessons.told(lessons.reset(name, args.submission)))
+        console.say(lessons.as_sentence(lessons.reset(name, args.submission)))
     except lessons.NoStub:
         sentence = _("The stub of {step} is not in this copy of the kit. Type: python -m grader doctor")
         raise BadInput(sentence.format(step=name)) from None
@@ -318,6 +333,7 @@ def _reset(args: Namespace) -> None:
 
 
 def _doctor(args: Namespace) -> int:
+    """Prints the state of this machine; the exit code is 0 if `make grade` works."""
     from grader.learner import doctor as examination
     from grader.report import console
 

@@ -132,17 +132,17 @@ def run(words: Sequence[str], early: Any = None) -> int:
     if "--help" in words or "HELP=1" in words:
         print(_in_capitals(parser.format_help(in_capitals=language.respell is as_typed), command.name))
         return 0
-    given = parser.understand(words[1:])
-    given.early = early
-    with language.use(_language(command, parser.typed(given), getattr(given, "lang", None))):
-        return command.run(given) or 0
+    options = parser.understand(words[1:])
+    options.early = early
+    with language.use(_language(command, parser.typed(options), getattr(options, "lang", None))):
+        return command.run(options) or 0
 
 
-def _language(command: Subcommand, typed: str, asked: str | None) -> str:
+def _language(command: Subcommand, typed: str, wanted: str | None) -> str:
     """The language of a command. Raises BadInput if it is unknown, except for a command that examines it: that speaks
     English."""
     try:
-        return language.choose(asked)
+        return language.choose(wanted)
     except language.UnknownLanguage as unknown:
         if command.in_any_language:
             return "en"

@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
     # --- reading ---
 
     def understand(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parses the words. Raises Misunderstood."""
+        """The parsed options and arguments of a line. Raises Misunderstood."""
         split = words.index("--") if "--" in words else len(words)
         head, tail = list(words[:split]), list(words[split + 1 :])
         for word in head:
@@ -114,12 +114,12 @@ class Parser(argparse.ArgumentParser):
             if equals and name in self.flags:
                 raise Misunderstood(_("The option {option} takes no value.").format(option=name))
         pairs = itertools.pairwise(["", *head])  # the word before may be an option, and this one its value
-        given, others = self.parse_known_args([word for pair in pairs for word in self._dashed(*pair)])
+        options, others = self.parse_known_args([word for pair in pairs for word in self._dashed(*pair)])
         unknown = next((word for word in others if word.startswith("-") and word != "-"), None)
         if unknown is not None:
             raise Misunderstood(_("There is no option {option}.").format(option=unknown.partition("=")[0]))
-        self._take([*others, *tail], given)
-        return given
+        self._take([*others, *tail], options)
+        return options
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
         """Raises an error of argparse itself, in English: no known input causes one."""
@@ -243,7 +243,7 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Reads one of some words."""
+    """A reader of an option that takes one of these words. Raises Unfit for another."""
 
     def convert(text: str) -> str:
         if text not in choices:
@@ -254,6 +254,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _within(read: Callable[[str], Number], otherwise: str, least: float, most: float | None, text: str) -> Number:
+    """The number in a text. Raises Unfit, with `otherwise` if it is no number, or with the bound that it misses."""
     try:
         value = read(text)
     except ValueError:

@@ -81,6 +81,7 @@ def _project_line(parser: Parser) -> None:
 
 
 def _project(args: Namespace) -> None:
+    """Writes slides of a class's mistakes without names, and the same for staff with each student's code."""
     graded = _graded(args, "project")
     from grader.feedback import mistakes, pages
 
@@ -93,6 +94,7 @@ def _project(args: Namespace) -> None:
 
 
 def _items_line(parser: Parser) -> None:
+    """Adds the options of `items`."""
     _results_line(parser)
     parser.option(
         "--draft", integer(1), metavar="N", help=_("Write a draft of a misconception from this unrecognised answer.")
@@ -101,6 +103,7 @@ def _items_line(parser: Parser) -> None:
 
 
 def _items(args: Namespace) -> None:
+    """Writes the analysis of the checks of a class, or with --draft a draft of a misconception."""
     graded = _graded(args, "items")
     from grader.feedback import items, pages
 
@@ -144,6 +147,7 @@ def _draft(number: int, graded: GradedClass, command: str) -> None:
 
 
 def _similar_line(parser: Parser) -> None:
+    """Adds the options of `similar`."""
     parser.argument("SUBMISSIONS", required=True, help=_("A folder with one folder per student."))
     parser.option(
         "--known",
@@ -166,6 +170,7 @@ def _require_folders(folders: Iterable[Path]) -> None:
 
 
 def _similar(args: Namespace) -> None:
+    """Compares the submissions of a class, writes the page and prints the five likest pairs. Raises BadInput."""
     command = f"similar {paths.typed(Path(args.submissions))}"
     steps = assigned.steps(args, command)
     _require_folders([Path(args.submissions), *args.known])
@@ -195,6 +200,7 @@ def _similar(args: Namespace) -> None:
 
 
 def _feedback_line(parser: Parser) -> None:
+    """Adds the options of `feedback`."""
     _results_line(parser)
     parser.option(
         "--to", one_of("moodle", "canvas"), metavar="moodle|canvas", help=_("Whose file names."), default="moodle"
@@ -207,6 +213,7 @@ def _feedback_line(parser: Parser) -> None:
 
 
 def _feedback(args: Namespace) -> None:
+    """Packs the pages for Moodle or Canvas, and prints how to upload them. Raises BadInput."""
     graded = _graded(args, "feedback")
     from grader.classes import hand_back
 
@@ -219,9 +226,11 @@ def _feedback(args: Namespace) -> None:
     except OSError as error:
         raise common.unwritable(out, error, f"{command} --out OTHER.zip") from None
     print(_("{count} pages are in {file}: upload it as it is.", count=packed.count, file=out))
-    print(_("Canvas: Grades, the menu of the assignment, Re-Upload Submissions") if args.to == "canvas" else _(
-        "Moodle: the assignment, View all submissions, Upload multiple feedback files in a zip"
-    ))  # fmt: skip
+    print(
+        _("Canvas: Grades, the menu of the assignment, Re-Upload Submissions")
+        if args.to == "canvas"
+        else _("Moodle: the assignment, View all submissions, Upload multiple feedback files in a zip")
+    )
     if packed.ungraded:
         sentence = _("Left out, because they could not be graded and have no page: {names}")
         print(sentence.format(names=", ".join(packed.ungraded)), file=sys.stderr)
@@ -231,6 +240,7 @@ def _feedback(args: Namespace) -> None:
 
 
 def _convert_line(parser: Parser) -> None:
+    """Adds the options of `convert`."""
     parser.argument("REPORT", required=True, help=_("A report: what grade --json wrote."))
     parser.option(
         "--to",
@@ -244,6 +254,7 @@ def _convert_line(parser: Parser) -> None:
 
 
 def _convert(args: Namespace) -> None:
+    """Writes a report in the form of another grader. Raises BadInput."""
     from grader.feedback import adapters
 
     try:

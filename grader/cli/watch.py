@@ -14,6 +14,7 @@ from grader.cli.parser import BadInput, Parser, Subcommand
 
 
 def _watch_line(parser: Parser) -> None:
+    """Adds the options of `watch`."""
     parser.argument("STEP", into="step_name", help=_("Start with this step."))
     common.choice_options(parser)
     common.submission_option(parser)
@@ -24,6 +25,7 @@ def _watch_line(parser: Parser) -> None:
 
 
 def _watch(args: Namespace) -> None:
+    """Runs watch mode, or with --page the course's page, until the learner ends it."""
     names = common.chosen_steps(args, "watch")
     start = common.one_step(args.step_name, "watch") if args.step_name else next(iter(names), None)
     common.require_folder(args.submission, "watch")
@@ -75,6 +77,7 @@ def _explore(args: Namespace) -> None:
 
 
 def _begin_course(args: Namespace, command: str, start: str | None, place: str = "/") -> None:
+    """Runs the course's page, opened at `place`."""
     common.require_folder(args.submission, command)
     if sys.stdout.isatty():
         print(_("Loading torch, once …"), flush=True)

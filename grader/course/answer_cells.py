@@ -153,8 +153,8 @@ def _are_stubs(sources: list[str]) -> bool:
 def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
     """The cells that define what each of these steps asks for; only the first ones are searched, since no deadline
     holds here."""
-    asked = {name for step in steps for name in public_names(step)}
-    mentioning = [source for source in cells if any(name in source for name in asked)]
+    public = {name for step in steps for name in public_names(step)}
+    mentioning = [source for source in cells if any(name in source for name in public)]
     lengths = itertools.accumulate(map(len, mentioning))
     short = [source for source, length in zip(mentioning, lengths, strict=True) if length <= MAX_LOOKED_AT]
     definitions = [(source, defined(source)) for source in short if not is_untouched(source)]
@@ -246,12 +246,12 @@ def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
 
     Line numbers are kept, unless a cell starts with a definition in its very first line.
     """
-    given: dict[str, str] = {}
+    completed: dict[str, str] = {}
     origins: dict[str, str] = {}  # of every name above the cell: each cell is parsed once, and not once per later cell
     for step in sorted(cells):
-        given[step] = _with_names(cells[step], origins)
+        completed[step] = _with_names(cells[step], origins)
         origins |= _bindings(step, cells[step])
-    return given
+    return completed
 
 
 def _with_names(source: str, origins: Mapping[str, str]) -> str:
@@ -332,6 +332,7 @@ def _inserted(source: str, imports: str) -> str:
 
 
 def _goes_first(statement: ast.stmt) -> bool:
+    """Whether a statement must stay at the top of a file: a docstring or a future import."""
     match statement:
         case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="__future__"):
             return True

@@ -44,6 +44,7 @@ def outline(file: Path) -> list[CheckOutline]:
 
 
 def _points(check: ast.FunctionDef) -> float | None:
+    """The points in a check's decorator; None without one."""
     for mark in check.decorator_list:
         match mark:
             case ast.Call(func=ast.Name(id="points"), args=[ast.Constant(value=int() | float() as number)]):

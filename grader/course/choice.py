@@ -55,7 +55,7 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
     return [name for name in names if name in wanted]
 
 
-def one(wanted: str, solutions: Path | None = None) -> str:
+def single(wanted: str, solutions: Path | None = None) -> str:
     """The one requested step. Raises Unknown, also for several."""
     steps = chosen([wanted], solutions=solutions)
     if len(steps) > 1:

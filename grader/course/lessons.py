@@ -74,7 +74,7 @@ class Effort:
 
 
 def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
-    """The effort of a step."""
+    """The minutes and the difficulty of a step, as its lesson says."""
     try:
         front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -224,7 +224,7 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
     return Restored(file, backup, changed=True)
 
 
-def told(restored: Restored) -> str:
+def as_sentence(restored: Restored) -> str:
     """The result of a reset in a sentence."""
     if restored.backup is not None:
         return _("{file} is the stub again; your work is kept in {backup}.", file=restored.file, backup=restored.backup)

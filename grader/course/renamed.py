@@ -83,18 +83,18 @@ def imported(source: str) -> frozenset[str]:
     return frozenset(stems)
 
 
-def defined_by(texts: Mapping[str, str], asked: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+def defined_by(texts: Mapping[str, str], names_of: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     """The texts that define what exactly one of these steps asks for, by step.
 
     Of two steps that ask for a function of one name, the one is meant of which the larger share is there.
     """
     files: dict[str, list[str]] = defaultdict(list)
-    names = frozenset().union(*asked.values())
+    names = frozenset().union(*names_of.values())
     for name, text in texts.items():
         own = defined(text) if any(word in text for word in names) else frozenset()
-        shares = {step: len(own & wanted) / len(wanted) for step, wanted in asked.items() if own & wanted}
+        shares = {step: len(own & wanted) / len(wanted) for step, wanted in names_of.items() if own & wanted}
         best = [step for step, share in shares.items() if share == max(shares.values())]
-        if len(best) == 1 and (len(shares) == 1 or not own & names - asked[best[0]]):
+        if len(best) == 1 and (len(shares) == 1 or not own & names - names_of[best[0]]):
             files[best[0]].append(name)
     return dict(files)
 
@@ -131,19 +131,19 @@ def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Colle
     for, and what the answer reads but does not define, if exactly one cell has it. `elsewhere`: names that other answer
     cells have. Raises Ambiguous.
     """
-    asked, taken = answer_cells.public_names(step), list[int]()
+    public, taken = answer_cells.public_names(step), list[int]()
     source = answer
     try:
         for _cell in range(len(cells)):
             bound, used = answer_cells.names_in(source)
-            missing = sorted((asked - bound) | (used - bound - BUILT_IN - set(elsewhere)))
-            number = next((each for name in missing if (each := _only(name, asked, cells))), 0)
+            missing = sorted((public - bound) | (used - bound - BUILT_IN - set(elsewhere)))
+            number = next((each for name in missing if (each := _only(name, public, cells))), 0)
             if not number or number in taken:
                 break
             taken.append(number)
             cell = answer_cells.without_commands(cells[number])
             more = answer_cells.names_in(cell)[0]
-            if more & bound & asked:  # it has another answer to what the answer cell answers
+            if more & bound & public:  # it has another answer to what the answer cell answers
                 break
             first = _read_at_once(source) & more
             source = f"{cell}\n\n\n{source}" if first else f"{source}\n\n\n{cell}"
@@ -152,16 +152,17 @@ def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Colle
     return source, sorted(taken)
 
 
-def _only(name: str, asked: Collection[str], cells: Mapping[int, str]) -> int:
+def _only(name: str, public: Collection[str], cells: Mapping[int, str]) -> int:
     """The number of the one cell that defines a name; 0 if none does, or if several do. Raises Ambiguous if
     several define what is asked for."""
     having = {number: text for number, text in cells.items() if name in text and name in _defined_or_imported(text)}
-    if name in asked and len(set(having.values())) > 1:
+    if name in public and len(set(having.values())) > 1:
         raise Ambiguous(name)
     return min(having, default=0) if len(set(having.values())) == 1 else 0
 
 
 def _defined_or_imported(text: str) -> set[str]:
+    """The names that a text binds; none if it does not parse."""
     try:
         return answer_cells.names_in(answer_cells.without_commands(text))[0]
     except UNPARSABLE:

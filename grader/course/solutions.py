@@ -90,6 +90,7 @@ def _worded(code: str) -> str:
 
 
 def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
+    """The solution of a step, from the kit's copy or the step's folder. Raises NoSolution."""
     folder = step_folder(step, solutions)
     if shipped := files.decoded(folder / SHIPPED, Solved):
         return shipped

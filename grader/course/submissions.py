@@ -74,9 +74,10 @@ class _Reading:
         """The steps that nothing written answers so far, and without a known problem."""
         sources, problems = self.submission.sources, self.submission.problems
         return [
-            step for step in self.steps
+            step
+            for step in self.steps
             if step not in problems and (step not in sources or answer_cells.is_untouched(sources[step][1]))
-        ]  # fmt: skip
+        ]
 
     def modules(self) -> None:
         """Reads the files that Python could import."""
@@ -112,6 +113,7 @@ class _Reading:
             self._add_written(step, written)
 
     def _add_written(self, step: str, written: Mapping[str, str]) -> None:
+        """Adds a step's answer that was found under these names: one text is the source, several are a problem."""
         submission = self.submission
         own = submission.sources.get(step)
         if own is not None and not answer_cells.is_untouched(own[1]):
@@ -131,7 +133,7 @@ class _Reading:
             submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
     def notebooks(self) -> None:
-        """Reads the answer cells of notebooks."""
+        """Reads the answer cells of all notebooks, and notes those that can't be read or answer a step twice."""
         submission = self.submission
         unusable_notebooks: dict[str, str] = {}
         answered, left = 0, MAX_NOTEBOOK
@@ -185,13 +187,13 @@ class _Reading:
     def by_definition(self) -> None:
         """Takes a file or a cell for the one missing step if it defines the functions and classes of that step."""
         submission, missing = self.submission, self.missing()
-        asked = {step: answer_cells.public_names(step) for step in missing}
+        names_of = {step: answer_cells.public_names(step) for step in missing}
         texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}
         left = [name for name in self.listing if readable(name) not in submission.files and missing]
         for name in left[:MAX_FILES]:
             if (text := self._text(name)) is not None:
                 texts[readable(name)] = text
-        for step, names in defined_by(texts, asked).items():
+        for step, names in defined_by(texts, names_of).items():
             parts = [answer_cells.defined(texts[name]) for name in names]
             if len({text for name, text in texts.items() if name in names}) == 1:
                 names = names[:1]

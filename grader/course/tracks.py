@@ -36,7 +36,7 @@ class Track:
 
     @property
     def title(self) -> str:
-        """Its title in the language in use; its name if it has no title."""
+        """The track's title in the language in use; its name if it has no title."""
         return self._text.partition("\n")[0].removeprefix("# ").strip() or self.name
 
     @property
@@ -63,6 +63,7 @@ class Track:
 
     @property
     def _text(self) -> str:
+        """The track's text in the language in use, else in English; empty without a file."""
         for spoken in (current(), FALLBACK):
             file = self.folder / f"track.{spoken}.md"
             if file.is_file():

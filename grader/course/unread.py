@@ -42,7 +42,7 @@ class Submission:
     files: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)  # the steps for which each file was taken
-    given: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
+    given_files: dict[str, str] = field(default_factory=dict)  # files that everyone has, and how many
     beyond: int = 0  # files that `unread` has no room for; `files` names them
 
     def leave(self, file: str, reason: str) -> None:

@@ -185,7 +185,7 @@ def _most_common(mistakes: Iterable[CommonMistake]) -> list[CommonMistake]:
 
 
 def columns(graded: Sequence[Standing]) -> list[Column]:
-    """The steps of the class."""
+    """For each step: how many students started and passed it, the share of its points, the most common mistake."""
     found = []
     for steps in zip(*(standing.steps for standing in graded), strict=True):
         problems = Counter(
@@ -240,25 +240,26 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> list[Wording]:
     """The texts of the misconceptions of these names, in the language in use; `words`: those of each that has some."""
-    every, made = _texts(step), []
+    every, wordings = _texts(step), []
     for name in names:
         lines = every.get(name, (name, "", ""))
         missing = dict.fromkeys(WORDS, "…") if "{function}" in lines[0] else {}  # in a report of an earlier version
-        made.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
-    return made
+        wordings.append(Wording(*(language.gettext(line, **words.get(name, missing)) for line in lines)))
+    return wordings
 
 
 @cache
 def _texts(step: str) -> dict[str, tuple[str, str, str]]:
     """The texts of a step's misconceptions, read without importing them: that would load torch."""
-    made = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
+    texts = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
     with contextlib.suppress(FileNotFoundError):
         folder = step_folder(step)
-        made |= documents.texts(folder, documents.read(folder))
-    return made
+        texts |= documents.texts(folder, documents.read(folder))
+    return texts
 
 
 def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tuple[str, str]]:
+    """The rows of the table at the top: numbers of students, median, mean, full marks."""
     scores = [standing.score for standing in graded if standing.score is not None]
     full = sum((standing.score or 0.0) >= standing.max_score for standing in graded)
     total = reports.number(graded[0].max_score) if graded else "0"
@@ -290,6 +291,7 @@ def _missing_layers(graded: Sequence[Standing]) -> list[str]:
 
 
 def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> Iterator[str]:
+    """A sentence on the mistake, or the mistakes, that most students made; none if one student made each."""
     count = len(common[0].students) if common else 0
     tied = [mistake for mistake in common if len(mistake.students) == count]
     if count < 2:
@@ -306,6 +308,7 @@ def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> I
 
 
 def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
+    """A sentence on the step at which most students stop."""
     first = Counter(
         next((step.name for step in standing.steps if step.status != "pass" and step.score is not None), "")
         for standing in graded

@@ -16,7 +16,7 @@ from grader.report.terminal import MARKS, number, plain
 ROWS = 40  # students up to which each has a line
 
 
-def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
+def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
     """The students with their scores, or of a large class those without one, and how it went."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
@@ -26,7 +26,7 @@ def terminal(standings: Sequence[Standing], kept: int) -> RenderableType:
         _(
             "Students: {count}, of whom {graded} were graded ({kept} of them in an earlier run), and {failed} could "
             "not be graded."
-        ).format(count=len(standings), graded=len(scores), kept=kept, failed=sum(one.is_open for one in failed))
+        ).format(count=len(standings), graded=len(scores), kept=reused, failed=sum(one.is_open for one in failed))
     ]
     if by_rule := sum(not one.is_open for one in failed):
         lines.append(_("Without a hand-in and without a mark: {count}; each row says by which rule.", count=by_rule))

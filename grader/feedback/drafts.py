@@ -44,7 +44,7 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
     """Writes a draft at the end of the step's mistakes, in both languages. Raises NoDraft, OSError."""
     folder = step_folder(cluster.step)
     source = _source(cluster, entries, sources)
-    public = cluster.told.about
+    public = cluster.result.about
     if public not in public_names(cluster.step):
         raise NoDraft(_("The failing check calls no function or class of {step}.").format(step=cluster.step))
     every = mistakes.files_of(folder)
@@ -67,7 +67,7 @@ def _append(file: Path, entry: str) -> None:
 
 def draft(source: str, cluster: Cluster) -> str:
     """The facts and the block of a draft: the student's definition, and all that it needs. Raises NoDraft."""
-    public = cluster.told.about
+    public = cluster.result.about
     try:
         body = excision.excised(source, public, public_names(cluster.step) - {public}, cluster.step)
     except excision.Unresolved as missing:
@@ -79,7 +79,7 @@ def draft(source: str, cluster: Cluster) -> str:
         raise NoDraft(_("The file of the student defines no {name} of its own.").format(name=public))
     inside = textwrap.indent(f"{body}\n\nreturn {public}", "    ")
     block = f"def made():\n{inside}\n\n\n{public} = made()"
-    return f"- `{public}` · caught by `{cluster.told.name}`\n```python\n{block}\n```\n"
+    return f"- `{public}` · caught by `{cluster.result.name}`\n```python\n{block}\n```\n"
 
 
 def _source(cluster: Cluster, entries: Iterable[Graded], sources: Mapping[str, Mapping[str, str]]) -> str:

@@ -109,13 +109,15 @@ class _Bare(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        """The class without docstring; annotations stay only in a dataclass."""
         annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)] if node.decorator_list else []
         fields = {id(each): each for each in annotated}  # a dataclass reads them
-        node.body = [made for each in node.body if (made := fields.get(id(each)) or self.visit(each)) is not None]
+        node.body = [bare for each in node.body if (bare := fields.get(id(each)) or self.visit(each)) is not None]
         node.body = node.body or [ast.Pass()]
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        """The function without docstring and annotations."""
         node.returns = None
         self.generic_visit(node)
         node.body = node.body or [ast.Pass()]

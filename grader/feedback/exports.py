@@ -12,7 +12,7 @@ from grader.base import files, language
 from grader.base.language import gettext as _
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult
 from grader.feedback.standings import Standing
-from grader.marks.second_look import asked
+from grader.marks.second_look import appeals_in
 from grader.marks.sheets import REMARK_COLUMNS
 from grader.report.terminal import number, plain, quoted, unread
 
@@ -40,7 +40,7 @@ class WholeClass:
     canvas_column: str = ""
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     nobodys: Sequence[str] = ()
-    given: Mapping[str, str] = field(default_factory=dict)
+    given_files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -122,7 +122,7 @@ def _moodle_rows(whole: WholeClass) -> Rows:
     rows = [list(words.header)]
     for standing in whole.standings:
         identifier = f"{words.participant}{standing.moodle_id}" if standing.moodle_id else ""
-        mail = next((known for known in (standing.login, standing.student) if "@" in known), "")
+        mail = next((label for label in (standing.login, standing.student) if "@" in label), "")
         scores = [f"{step.name}: {number(step.score)} / {number(step.max_score)}" for step in standing.steps]
         points = "" if standing.score is None else number(standing.max_score)
         rows.append(
@@ -141,14 +141,14 @@ def _file_rows(whole: WholeClass) -> Rows:
     rows = [["student", "file", "what became of it"]]
     rows += [[student, file, reason] for student, own in whole.files.items() for file, reason in own.items()]
     rows += [["", file, _("not graded: it is in no student's folder")] for file in whole.nobodys]
-    return rows + [["", file, reason] for file, reason in whole.given.items()]
+    return rows + [["", file, reason] for file, reason in whole.given_files.items()]
 
 
 def _request_rows(whole: WholeClass) -> Rows:
     """The requests for a second look that wait, as rows of `remarks.csv` in which the answer is missing."""
     rows = [list(REMARK_COLUMNS)]
     for standing in whole.standings:
-        for request in (request for text in standing.requests for request in asked(text)):
+        for request in (request for text in standing.requests for request in appeals_in(text)):
             cells = {"student": standing.student, "step": request.step, "request": request.text}
             rows.append([(cells | {"assignment": whole.assignment}).get(column, "") for column in REMARK_COLUMNS])
     return rows
@@ -218,6 +218,7 @@ def junit_xml(graded: Graded, reason: str = "") -> bytes:
 
 
 def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], seconds: float) -> ElementTree.Element:
+    """Adds a JUnit suite with its counts."""
     suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(statuses)), time=str(seconds))
     for amount, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(amount, str(sum(JUNIT_TAGS.get(status) == tag for status in statuses)))
@@ -225,6 +226,7 @@ def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], secon
 
 
 def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> None:
+    """Adds a check to a JUnit suite."""
     name = check.name if check.device == "cpu" else f"{check.name}[{check.device}]"
     case = ElementTree.SubElement(suite, "testcase", classname=step.name, name=name, time="0")
     tag = JUNIT_TAGS.get(check.status)
@@ -259,6 +261,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
+    """A check as one of Gradescope's tests, as JSON."""
     lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
         "number": place,

@@ -39,6 +39,7 @@ def html(term: Term, row: TermRow, graded: Mapping[str, Graded]) -> str:
 
 
 def _week(term: Term, name: str, row: TermRow, graded: Graded | None) -> Week:
+    """A student's assignment as the page shows it."""
     assignment, points = term.assignments[name], row.points[name]
     mark = graded.mark if graded else None
     out_of = f" / {number(mark.out_of)}" if mark and points is not None else ""
@@ -54,6 +55,7 @@ def _week(term: Term, name: str, row: TermRow, graded: Graded | None) -> Week:
 
 
 def _tries(graded: Graded | None) -> Sequence[str]:
+    """A line for each attempt with its points, the one that counts marked; empty for a single attempt."""
     if not graded or len(graded.tries) < 2:
         return ()
     lines = []
@@ -65,6 +67,7 @@ def _tries(graded: Graded | None) -> Sequence[str]:
 
 
 def _until(term: Term, name: str, student: str, mark: AssignmentMark | None) -> str:
+    """The deadline of a student as text; empty without one."""
     if mark and mark.until:
         return _moment(mark.until)
     deadline = term.deadline(name, student)

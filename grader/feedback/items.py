@@ -64,11 +64,11 @@ class Item:
 
 @dataclass
 class Cluster:
-    """Students with the same wrong answers in a step, which no known mistake gives; `told` is the smallest case."""
+    """Students with the same wrong answers in a step, which no known mistake gives; `result` is the smallest case."""
 
     step: str
     checks: tuple[str, ...]
-    told: CheckResult
+    result: CheckResult
     students: list[str] = field(default_factory=list)
 
 
@@ -160,7 +160,7 @@ def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
 
 
 def items_csv(analysis: Iterable[Item]) -> str:
-    """A row for each check."""
+    """A CSV table with a row for each check: how many started and passed it, how well it discriminates."""
     rows: list[list[object]] = [["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"]]
     for item in analysis:
         share = "" if item.share is None else f"{item.share:.4f}"

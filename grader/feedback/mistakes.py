@@ -35,19 +35,19 @@ class Maker:
 
 @dataclass
 class Mistake:
-    """One mistake of a class. `wordings` say what it is, nothing if it is not recognised; `told` is the failing
+    """One mistake of a class. `wordings` say what it is, nothing if it is not recognised; `result` is the failing
     check with the smallest case."""
 
     step: str
     title: str
     wordings: list[Wording]
-    told: CheckResult
+    result: CheckResult
     makers: list[Maker] = field(default_factory=list)
 
     @property
     def call(self) -> str:
         """The call of the smallest case: written by the check, not by a learner. Empty if it is too long."""
-        call = CALLED.search(self.told.message)
+        call = CALLED.search(self.result.message)
         return call[1] if call and len(call[1]) <= LONGEST_CALL else ""
 
 
@@ -60,11 +60,11 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
         for step, names, check in _diagnosed(entry):
             wordings = wordings_of(step.name, names, {check.misconception or "": check.words})
             mistake = Mistake(step.name, step.title, wordings, check)
-            made = groups.setdefault((step.name, names, wordings[0].what), mistake)
-            made.makers.append(_maker(entry, step.name, check, sources))
+            group = groups.setdefault((step.name, names, wordings[0].what), mistake)
+            group.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
     for mistake in (everything := [*groups.values(), *filter(None, unknown)]):
-        mistake.told = min((maker.check for maker in mistake.makers), key=_size)
+        mistake.result = min((maker.check for maker in mistake.makers), key=_size)
     return sorted(everything, key=lambda each: (-len(each.makers), each.step, not each.wordings))
 
 
@@ -84,6 +84,7 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
 def _unrecognised(
     step: str, students: Iterable[str], entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
 ) -> Mistake | None:
+    """The wrong answers in a step that have no name, by these students; None if there are none."""
     makers, title = [], ""
     for entry in (entry for entry in entries if entry.student in students and entry.report):
         result = next(one for one in entry.report.steps if one.name == step)  # type: ignore[union-attr]  # see above

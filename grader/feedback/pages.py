@@ -37,7 +37,7 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
     return page(
         "slides.html.j2", heading, about, scripts=("sort.js", "slides.js"), mistakes=shown, total=total,
         steps=_steps(mistake.step for mistake in shown), orders=_orders(),
-        heat_map=lambda one, place: _picture(one.told.parting, f"{one.step}-{place}"),
+        heat_map=lambda one, place: _picture(one.result.parting, f"{one.step}-{place}"),
     )  # fmt: skip
 
 
@@ -89,9 +89,9 @@ class PairView:
     open: bool
 
 
-def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known: Sources) -> str:
+def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known_sources: Sources) -> str:
     """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
-    views = [_pair_view(pair, index, students, known) for index, pair in enumerate(pairs[:SHOWN_PAIRS])]
+    views = [_pair_view(pair, index, students, known_sources) for index, pair in enumerate(pairs[:SHOWN_PAIRS])]
     about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
     pairs_what = _(
         "The share of the smaller submission that is also in the other one. Not counted: what was released, what "
@@ -118,8 +118,8 @@ def _cannot() -> list[str]:
     ]
 
 
-def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources) -> PairView:
-    second = (known if pair.known else students).get(pair.second, {})
+def _pair_view(pair: SimilarPair, index: int, students: Sources, known_sources: Sources) -> PairView:
+    second = (known_sources if pair.is_known else students).get(pair.second, {})
     steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [
         Side(step, pair.steps[step], [
@@ -132,7 +132,7 @@ def _pair_view(pair: SimilarPair, index: int, students: Sources, known: Sources)
     ]  # fmt: skip
     sentence = (
         _("{percent} of {first} is in {second}, a known source.")
-        if pair.known
+        if pair.is_known
         else _("{percent} of the smaller one is in the other.")
     )
     text = sentence.format(percent=percent(pair.share), first=pair.first, second=pair.second)
@@ -148,7 +148,7 @@ def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
 # --- every page ------------------------------------------------------------------------------------------------------
 
 
-def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **given: Any) -> str:
+def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **values: Any) -> str:
     """A page of a term from its template, with the scripts in it that it may run."""
     texts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in scripts]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
@@ -158,7 +158,7 @@ def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.
         style=Markup((TEMPLATES / "term.css").read_text(encoding="utf-8")),
         scripts=[Markup(text) for text in texts],
         allowed=Markup(" ".join(f"'sha256-{digest}'" for digest in hashes)),
-        **given,
+        **values,
     )  # fmt: skip
 
 

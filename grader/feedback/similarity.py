@@ -51,7 +51,7 @@ class SimilarPair:
 
     first: str
     second: str
-    known: bool
+    is_known: bool
     share: float
     steps: dict[str, float]
     answers: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class SimilarPair:
 def pairs(
     students: Sources,
     stubs: Mapping[str, str],
-    known: Sources | None = None,
+    known_sources: Sources | None = None,
     wrong: Wrong | None = None,
     on_student: Callable[[], None] = lambda: None,
 ) -> list[SimilarPair]:
@@ -75,10 +75,10 @@ def pairs(
     Passages are in an index with the students who have them: the cost grows with the class, not with its square. A
     group that copied is found as a chain of pairs. `on_student` is called with each that was read.
     """
-    known, wrong = known or {}, wrong or {}
+    known_sources, wrong = known_sources or {}, wrong or {}
     released = {step: {passage.mark for passage in passages(source)} for step, source in stubs.items()}
     own = _without(_of_each(students, on_student), released)
-    others = _without(_of_each(known, on_student), released)
+    others = _without(_of_each(known_sources, on_student), released)
     most = max(FEW, COMMON * len(students))
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     for student, steps in own.items():
@@ -103,14 +103,15 @@ def pairs(
 
 def _pair(
     one: str, other: str, by_student: Mapping[str, Mapping[str, Sequence[Passage]]],
-    weights: Mapping[tuple[str, int], float], known: bool, unusual: Mapping[tuple[str, str], list[str]],
+    weights: Mapping[tuple[str, int], float], is_known: bool, unusual: Mapping[tuple[str, str], list[str]],
 ) -> SimilarPair:  # fmt: skip
+    """A pair of submissions with the share of their passages in common, by step and over all."""
     steps, lines = {}, {}
     total, both = [0.0, 0.0], 0.0
     for step in sorted({*by_student[one], *by_student[other]}):
         sides = [by_student[name].get(step, ()) for name in (one, other)]
         marks = [{passage.mark for passage in side} for side in sides]
-        worth = [sum(weights.get((step, mark), float(known)) for mark in side) for side in marks]
+        worth = [sum(weights.get((step, mark), float(is_known)) for mark in side) for side in marks]
         alike = {mark for mark in marks[0] & marks[1] if (step, mark) in weights}
         weight = sum(weights[step, mark] for mark in alike)
         total, both = [total[0] + worth[0], total[1] + worth[1]], both + weight
@@ -118,8 +119,8 @@ def _pair(
             steps[step] = _share(weight, min(worth))
             lines[step] = (_lines(sides[0], alike), _lines(sides[1], alike))
     # A known source may be a whole course: what counts is how much of the student's own is in it.
-    smaller = total[0] if known else min(total)
-    return SimilarPair(one, other, known, _share(both, smaller), steps, unusual.get((one, other), []), lines)
+    smaller = total[0] if is_known else min(total)
+    return SimilarPair(one, other, is_known, _share(both, smaller), steps, unusual.get((one, other), []), lines)
 
 
 def _share(both: float, smaller: float) -> float:
@@ -136,12 +137,12 @@ def _weight(owners: int, students: int) -> float:
 
 def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
     """The wrong answers that just two students gave, by the pair."""
-    given: dict[str, list[str]] = defaultdict(list)
+    givers: dict[str, list[str]] = defaultdict(list)
     for student, answers in wrong.items():
         for answer in answers:
-            given[answer].append(student)
+            givers[answer].append(student)
     shared: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for answer, names in sorted(given.items()):
+    for answer, names in sorted(givers.items()):
         if len(names) == 2 and students > 2:
             shared[min(names), max(names)].append(answer)
     return shared
@@ -173,6 +174,7 @@ def passages(source: str) -> Sequence[Passage]:
 
 
 def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
+    """The passages of each student's steps; `on_student` is called after each student."""
     counts = {}
     for name, steps in sorted(sources.items()):
         counts[name] = {step: passages(source) for step, source in sorted(steps.items())}
@@ -198,11 +200,11 @@ def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
     nodes is never missed."""
     grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
     marks = [_mark(gram) for gram in grams]
-    kept = set()
+    positions = set()
     for start in range(max(1, len(marks) - WINDOW + 1) if marks else 0):
         window = range(start, min(start + WINDOW, len(marks)))
-        kept.add(min(window, key=lambda place: (marks[place], -place)))
-    for place in sorted(kept):
+        positions.add(min(window, key=lambda place: (marks[place], -place)))
+    for place in sorted(positions):
         lines = [line for _token, line in grams[place]]
         yield Passage(marks[place], min(lines), max(lines))
 
@@ -226,6 +228,7 @@ def _tokens(part: ast.stmt) -> Iterator[tuple[str, int]]:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """The child nodes without annotations, which change nothing in what code does."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "type_comment", "type_params"):
             continue

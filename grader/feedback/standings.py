@@ -73,7 +73,7 @@ class Standing(Graded, kw_only=True):
 
     @property
     def unsure(self) -> bool:
-        """Whether it is late as the download says, but not how late."""
+        """Whether the download says that the hand-in was late, but not by how much."""
         return bool(self.mark and self.mark.unsure)
 
     @property
@@ -98,21 +98,22 @@ class Standing(Graded, kw_only=True):
 def standing(graded: Graded, changed: str = "") -> Standing:
     """The short record of one student, with the points that count in the assignment, and what was `changed`."""
     report, error = as_counted(graded), why_no_mark(graded)
-    known = msgspec.structs.asdict(graded) | {"report": None, "error": error, "changed": changed, "digest": ""}
+    fields = msgspec.structs.asdict(graded) | {"report": None, "error": error, "changed": changed, "digest": ""}
     if report is None:
-        return Standing(**known)
-    known |= {
+        return Standing(**fields)
+    fields |= {
         "unread": tuple(report.unread.items()),
         "grader_failed": any(one.status == "error" for one in report.steps),
     }
     return Standing(
-        **known, score=None if error else report.score, max_score=report.max_score, seed=report.seed,
+        **fields, score=None if error else report.score, max_score=report.max_score, seed=report.seed,
         steps=tuple(map(_step, report.steps)), taken=tuple(graded.report.notes if graded.report else ()),
         isolation=tuple(report.isolation),
     )  # fmt: skip
 
 
 def _step(step: StepResult) -> StepStanding:
+    """A student's result in one step, in short."""
     named = [check.misconception for check in step.checks if check.misconception]
     failing = [check.title for check in step.checks if check.status == "fail" and not check.off_limits]
     stuck = step.stuck

@@ -63,7 +63,7 @@ class Ending:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it fails only since what it calls is not written yet, or is not in the file at all."""
+        """Whether the check fails only because a name that it calls is not written yet, or is not in the file."""
         if self.verdict.status == "todo":
             return True
         raised = self._raised
@@ -129,7 +129,7 @@ class Ending:
         return "\n".join([verdict.message, *found, *([self.smaller[0]] if self.smaller else [])])
 
     def result(self, refusal: str, message: str, counts: bool) -> CheckResult:
-        """Its result, with this message; it `counts` if the check passes on every device."""
+        """The result of the check, with this message; it `counts` if the check passes on every device."""
         verdict, status = self.verdict, self.status(refusal)
         shown = self.smaller[1] if self.smaller else verdict  # the numbers of a large case are too many to be looked at
         return CheckResult(
@@ -209,10 +209,7 @@ def unproven(verdicts: Sequence[Verdict]) -> list[Collection[str]]:
     """For each check of a device, the names it calls that no check with drawn inputs shows to work, if it passes
     without any."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
-    return [
-        verdict.called - shown if verdict.status == "pass" and not verdict.drawn else ()
-        for verdict in verdicts
-    ]  # fmt: skip
+    return [verdict.called - shown if verdict.status == "pass" and not verdict.drawn else () for verdict in verdicts]
 
 
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:

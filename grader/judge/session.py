@@ -40,7 +40,7 @@ class Session:
         self._shared, self._scripts = SharedWorker(), SharedScripts(cpu_claims)
 
     def serve(self) -> None:
-        """Answers one request after another."""
+        """Grades one request after another until the channel closes."""
         for request in self.channel:
             self._shared.belongs_to(0 if request.is_over else request.run)
             if request.is_over:

@@ -91,7 +91,8 @@ class SharedWorker:
         self._run = run
 
     def take(self, launcher: Launcher, load: Load, limits: Limits) -> Worker | None:
-        """The waiting worker, if it can grade this step as a new one would; else None."""
+        """The waiting worker, renewed, if it can grade this step as a new one would; one that can't is ended. None
+        without one."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return None

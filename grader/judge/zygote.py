@@ -286,7 +286,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def _refuses(layer: str) -> bool:
-    """True if this process is refused what a layer must refuse."""
+    """Whether the kernel refuses this process what a layer must refuse."""
     try:
         if layer == "landlock":
             os.listdir("/")

@@ -61,7 +61,7 @@ class ZygoteProcess:
         self._ended = False
 
     def poll(self) -> bool:
-        """Whether it has ended."""
+        """Whether the process has ended; collects its status."""
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
@@ -75,7 +75,7 @@ class ZygoteProcess:
             os.kill(self.pid, SIGKILL)
 
     def wait(self, seconds: float) -> None:
-        """Waits until it has ended, and kills it after this time."""
+        """Waits until the process has ended, and kills it after so many seconds."""
         deadline = time.monotonic() + seconds
         while not self.poll() and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -30,23 +30,23 @@ MOST_ROWS = 10  # of a table in the terminal
 LINE_SECONDS = float(os.environ.get("KIT_PROGRESS", 10.0))  # seconds between two lines of progress without a terminal
 
 
-def text_of(asked: str | None) -> str | None:
+def text_of(text: str | None) -> str | None:
     """The learner's own text: the content of the file of this name, else the words themselves. Raises Stop."""
-    if asked is None:
+    if text is None:
         return None
-    if not asked.strip():
+    if not text.strip():
         raise parts.Stop(_("There is no word in the text. Type: TEXT=FILE, or TEXT='some words'"))
     try:
-        file = Path(asked)
-        is_file, is_folder = len(asked) < 512 and file.is_file(), len(asked) < 512 and file.is_dir()
+        file = Path(text)
+        is_file, is_folder = len(text) < 512 and file.is_file(), len(text) < 512 and file.is_dir()
     except (OSError, ValueError):
         is_file = is_folder = False
     if is_folder:
-        raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'", file=asked))
+        raise parts.Stop(_("{file} is a folder, not a text. Type: TEXT=FILE, or TEXT='some words'", file=text))
     if not is_file:
-        if re.fullmatch(r"(~|\.{0,2})/\S*|.*\.(txt|md)", asked):  # a path; `1/2` and `and/or` are words
-            raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'", file=asked))
-        return asked
+        if re.fullmatch(r"(~|\.{0,2})/\S*|.*\.(txt|md)", text):  # a path; `1/2` and `and/or` are words
+            raise parts.Stop(_("There is no file {file}. Type: TEXT=FILE, or TEXT='some words'", file=text))
+        return text
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +156,7 @@ def warning() -> str:
     return _("It runs your code in your own process, outside the sandbox, and gives no mark.")
 
 
-def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
+def _asked(say: Console, lesson: labs.LabLesson, prediction: str | None) -> str:
     """The learner's prediction; empty without a terminal, or if the learner skips it. Raises Stop if the command line
     gives something that is no prediction."""
     say.print()
@@ -164,8 +164,8 @@ def _asked(say: Console, lesson: labs.LabLesson, given: str | None) -> str:
     for number, answer in enumerate(lesson.answers, 1):
         say.print(f"  {number}. {answer}")
     say.print()
-    if given is not None or not sys.stdin.isatty():
-        return labs.predicted(given or "", lesson)
+    if prediction is not None or not sys.stdin.isatty():
+        return labs.predicted(prediction or "", lesson)
     while True:
         try:
             return labs.predicted(input(_("What do you expect? A number or your own words, Enter to skip: ")), lesson)
@@ -192,7 +192,7 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
 
 
 def grid(table: labs.Table) -> Grid:
-    """A table for the terminal."""
+    """A lab's table as rich prints it."""
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
     for index, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(index) else "left", overflow="fold")
@@ -214,6 +214,7 @@ def bar() -> Iterator[Callable[[float, str], None]]:
         task = progress.add_task("", total=1.0, left="")
 
         def tell(done: float, what: str) -> None:
+            """Shows progress, `done` from 0 to 1; without a terminal, prints a line every LINE_SECONDS."""
             nonlocal shown
             now = time.monotonic()
             left = (now - began) * (1 - done) / done if done > 0.01 else 0.0

@@ -34,13 +34,13 @@ def first_that(holds: Mapping[int, bool]) -> int:
 def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, int]:
     """The text under "What to see" without its conditions, and how many of its points are left out since the figures
     do not show them; without figures, all of it."""
-    kept, left_out = [], 0
+    shown, left_out = [], 0
     for point in POINT.split(to_see):
         condition = CONDITION.search(point)
         if condition and shows is not None and not shows.get(condition[1], False):
             left_out += 1
             if rest := point.partition("\n\n")[2]:  # what follows the list
-                kept.append(f"\n{rest}")
+                shown.append(f"\n{rest}")
         else:
-            kept.append(CONDITION.sub("", point))
-    return "".join(kept).strip(), left_out
+            shown.append(CONDITION.sub("", point))
+    return "".join(shown).strip(), left_out

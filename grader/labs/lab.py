@@ -111,7 +111,7 @@ class Bench:
         return self.parts[step]
 
     def is_over(self, step: int, least: int) -> bool:
-        """True if its time is over, except before `least` steps, which every machine gets however slow it is."""
+        """Whether the lab's time is over; never before `least` steps, which every machine gets however slow it is."""
         return step >= least and self.left <= 0
 
     def done(self, step: int, most: int, least: int) -> float:
@@ -166,7 +166,7 @@ class Lab:
 
     @property
     def module(self) -> Any:
-        """Its code, imported lazily: a `Module`."""
+        """The lab's code, imported lazily: a `Module`."""
         package = f"{self.folder.parents[1].name}.{self.folder.parent.name}.{self.folder.name}"
         return importlib.import_module(f"{package}.lab")
 
@@ -177,7 +177,7 @@ class Lab:
 
     @property
     def lesson(self) -> LabLesson:
-        """Its text in the language in use."""
+        """The lab's text in the language in use."""
         return cut(self.folder.joinpath(f"lesson.{language.current()}.md").read_text(encoding="utf-8"))
 
 
@@ -250,7 +250,8 @@ class LabRun:
         return [_("It was otherwise. Measured: {answer}").format(answer=measured), judged.because]
 
     def to_see(self) -> tuple[str, str]:
-        """What to see in this run, as Markdown; and what to do about points that it does not show, empty for none."""
+        """The points to see in this run, as Markdown; and what to do about those that it does not show, empty for
+        none."""
         text, left_out = points(self.lesson.to_see, self.judged.shows)
         if not left_out:
             return text, ""

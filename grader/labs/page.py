@@ -43,6 +43,7 @@ def write_so_far(outcome: LabRun, folder: Path) -> None:
 
 
 def _written(text: str, outcome: LabRun, folder: Path) -> Path:
+    """Writes the page of a lab; returns its file."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{outcome.lab.name}.html"
     files.write(page, text)
@@ -60,6 +61,7 @@ def fragment(outcome: LabRun) -> Markup:
 
 
 def _values(outcome: LabRun) -> dict[str, Any]:
+    """The values that the page's template is filled with."""
     module, results = outcome.lab.module, outcome.bench.results
     to_see, left_out = outcome.to_see()
     return values(
@@ -80,10 +82,10 @@ def _values(outcome: LabRun) -> dict[str, Any]:
     )
 
 
-def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any]:
+def values(*, pictures: Callable[[], list[Plot]], **others: Any) -> dict[str, Any]:
     """The values for a page's templates, with each picture drawn twice: for wide and for narrow screens."""
     for name in ("about", "question", "to_see"):
-        given[name] = formatted(given[name])
+        others[name] = formatted(others[name])
     wide = pictures()
     with plot.narrow():
         narrow = pictures()
@@ -91,16 +93,16 @@ def values(*, pictures: Callable[[], list[Plot]], **given: Any) -> dict[str, Any
         (large.title, Markup(large.svg), Markup(other.svg), large.alt)
         for large, other in zip(wide, narrow, strict=True)
     ]
-    return {"answered": [], "left_out": "", "stopped": False, "refresh": None, "pictures": drawn, **given}
+    return {"answered": [], "left_out": "", "stopped": False, "refresh": None, "pictures": drawn, **others}
 
 
-def filled(*, refresh: int | None = None, **given: Any) -> str:
+def filled(*, refresh: int | None = None, **others: Any) -> str:
     """A page with these values."""
-    return _template("lab.html.j2", **values(**given) | {"refresh": refresh})
+    return _template("lab.html.j2", **values(**others) | {"refresh": refresh})
 
 
-def _template(name: str, **given: Any) -> str:
-    return environment(TEMPLATES).get_template(name).render(language=language.current(), **given)
+def _template(name: str, **others: Any) -> str:
+    return environment(TEMPLATES).get_template(name).render(language=language.current(), **others)
 
 
 def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ class Need:
     package: str = ""
 
     def is_for(self, device: str) -> bool:
-        """Whether it can be used on this device, here."""
+        """Whether the step can be used on this device, on this machine."""
         return not self.package or (device == "cuda" and importlib.util.find_spec(self.package) is not None)
 
 
@@ -100,6 +100,7 @@ def gather(
 
 
 def _require_passes(folder: Path, statuses: Statuses) -> None:
+    """Raises Stop for a step that does not pass."""
     for step, (status, score, most) in statuses.items():
         if status == "pass":
             continue
@@ -220,6 +221,7 @@ def graded(folder: Path) -> Callable[[list[str]], Statuses]:
     """Grades steps of a folder in the sandbox, for `gather`. What it returns raises Stop if the grader fails."""
 
     def grade(steps: list[str]) -> Statuses:
+        """Grades these steps on the CPU: the status, score and full marks of each. Raises Stop."""
         from grader.judge.grader import Grader
         from grader.judge.launcher import GraderError
 

@@ -91,11 +91,11 @@ def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, *
         if _is_narrow.get() and size[0] > PHONE:
             size = (PHONE, max(2.4, size[1] * (PHONE / size[0]) ** 0.5 if columns == 1 else size[1] * PHONE / size[0]))
         figure = Figure(figsize=size, layout="constrained")
-        made = PlotFigure(figure, figure.subplots(rows, columns, **options))
-        yield made
+        drawn = PlotFigure(figure, figure.subplots(rows, columns, **options))
+        yield drawn
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-        made.svg = _adopted(file.getvalue(), f"d{next(_names)}-")
+        drawn.svg = _adopted(file.getvalue(), f"d{next(_names)}-")
 
 
 def style(number: int) -> dict[str, str]:

@@ -41,6 +41,7 @@ class ShownLab:
             return "\n".join([*self._sentences(), *self.outcome.whose])
 
     def _repr_html_(self) -> str:
+        """The result as HTML: sentences, pictures, tables."""
         module, results = self.outcome.lab.module, self.outcome.bench.results
         with language.use(self._spoken):
             shown = [
@@ -56,6 +57,7 @@ class ShownLab:
         return str(Markup("\n").join(shown))
 
     def _sentences(self) -> list[str]:
+        """The prediction, the findings, and whether the run was stopped early."""
         sentences: list[str] = self.outcome.lab.module.findings(self.outcome.bench.results)
         if self.outcome.prediction:
             sentences = [_("Your prediction: {prediction}").format(prediction=self.outcome.prediction), *sentences]
@@ -67,6 +69,7 @@ class ShownLab:
 
 
 def _table(table: labs.Table) -> Markup:
+    """A table as HTML."""
     head = Markup("").join(Markup("<th>{}</th>").format(column) for column in table.columns)
     rows = (Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row) for row in table.rows)
     body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in rows)

@@ -123,7 +123,7 @@ def _warm_grader() -> _WarmGrader:
 def _step_name(wanted: str) -> str:
     """The step of this name or number. Raises Refusal, with the call to type instead."""
     try:
-        return choice.one(wanted)
+        return choice.single(wanted)
     except choice.Unknown as unknown:
         raise _no_such(unknown) from None
 

@@ -323,7 +323,7 @@ def spoken() -> Examined:
 
 
 def screen() -> Examined:
-    """Examines the abilities of the terminal."""
+    """The finding on the terminal: its colours, width and encoding."""
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":

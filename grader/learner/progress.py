@@ -46,7 +46,7 @@ class StepProgress:
 
     @property
     def is_ungraded(self) -> bool:
-        """Whether it holds work that was not graded since it was saved."""
+        """Whether the file holds work that was not graded since it was saved."""
         return self.is_written and self.result is None and not self.is_broken
 
 

@@ -48,6 +48,7 @@ class Watch(WatchSession):
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
         names: Sequence[str] = (), *, page: Callable[[Watch], Page] | None = None,
     ) -> None:  # fmt: skip
+        """Reads the folder and its last verdicts, and queues the steps without one, `start` first."""
         # Steps of other tracks: one that is started meanwhile joins, unless steps were chosen.
         self.chosen = list(names)
         read = submissions.read(folder)

@@ -195,7 +195,7 @@ class Keys:
             )
             return
         try:
-            self.board.notice = lessons.told(lessons.reset(name, self.board.folder))
+            self.board.notice = lessons.as_sentence(lessons.reset(name, self.board.folder))
             self.session.folder.changed()  # this save is not news
             self.session.ask(name)
         except lessons.NoStub:

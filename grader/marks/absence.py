@@ -23,7 +23,7 @@ class Absence:
 
 def absence(
     term: Term, assignment: str, student: str, register: Register, now: datetime, sections: Collection[str]
-) -> Absence:  # fmt: skip
+) -> Absence:
     """The consequence for a student without a hand-in: excused, 0 points since their own date has passed, or no mark
     yet. `sections` are those in which anyone handed in: of another one the submissions are somewhere else."""
     due = term.assignments[assignment].due

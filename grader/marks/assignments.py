@@ -389,7 +389,7 @@ class _Reader:
         table = self.table(table.get("weights", {}), place)
         for word in table:
             try:
-                step = choice.one(word)
+                step = choice.single(word)
             except choice.Unknown as unknown:
                 raise self.bad(place, str(unknown).rstrip(".")) from None
             if step not in steps:

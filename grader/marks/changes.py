@@ -43,7 +43,7 @@ def lines(changes: Sequence[Change]) -> Iterator[str]:
     if not changes:
         return
     yield _("Marks that changed: {count}").format(count=len(changes))
-    yield from (f"  {said(made)}" for made in changes[:SHOWN])
+    yield from (f"  {said(change)}" for change in changes[:SHOWN])
     if len(changes) > SHOWN:
         yield _("  … and {count} more, in changes.csv").format(count=len(changes) - SHOWN)
 
@@ -110,6 +110,7 @@ def _why(old: StepMark, new: StepMark, before: AssignmentMark, after: Assignment
 
 
 def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:
+    """The reason why the penalty for lateness has changed."""
     if before.handed_in != after.handed_in:
         return _("handed in at another time")
     if before.until != after.until:

@@ -43,7 +43,7 @@ class Facts:
     unclear: str = ""  # a time that can't be read
     absence: str = ""  # what follows from it that nothing was handed in
     sources: Mapping[str, str] = field(default_factory=dict)  # the text of each step
-    asked: Sequence[Appeal] = ()  # what the student wants to be looked at again
+    appeals: Sequence[Appeal] = ()  # what the student wants to be looked at again
     changes: Sequence[MarkChange] = ()
 
 
@@ -68,10 +68,10 @@ class Ledger:
         return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 
     def expect(
-        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, told: str = "", absence: str = "",
-        asked: Sequence[Appeal] = (),
+        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, sent: str = "", absence: str = "",
+        appeals: Sequence[Appeal] = (),
     ) -> None:  # fmt: skip
-        """Notes a student before grading, under their key; `told` is the learning platform's time of the submission.
+        """Notes a student before grading, under their key; `sent` is the learning platform's time of the submission.
         Adds their earlier submissions if the assignment says so."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
         said_by = _("the learning platform")
@@ -80,15 +80,15 @@ class Ledger:
         if not folder.is_symlink():
             with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is reported when it is read
                 with_own_earlier(handed_in, folder, self.marking, self.read)
-                if not told and marks.is_nbgraders(folder / name):
-                    told, said_by = marks.stamp(folder / name), "nbgrader"
+                if not sent and marks.is_nbgraders(folder / name):
+                    sent, said_by = marks.stamp(folder / name), "nbgrader"
         try:
-            stamp = moments.moment(told, self.marking.term.local) if told else None
+            stamp = moments.moment(sent, self.marking.term.local) if sent else None
         except moments.NoMoment:
-            unclear = told
+            unclear = sent
         before, changes = (earlier.mark, earlier.changes) if earlier else (None, [])
         texts = {name: source for name, (_file, source) in handed_in.sources.items()}
-        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, asked, changes)
+        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, appeals, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
         """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
@@ -98,7 +98,7 @@ class Ledger:
             return None
         return self.marking.mark(
             graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
-            kit=self.kit, work=facts.work, absence=facts.absence, sources=facts.sources, asked=facts.asked,
+            kit=self.kit, work=facts.work, absence=facts.absence, sources=facts.sources, appeals=facts.appeals,
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:
@@ -110,9 +110,9 @@ class Ledger:
         written, graded.mark = graded.mark, self.mark_of(key, graded)
         reopened = bool(facts.changes) and facts.changes[-1].after is None
         graded.changes = list(facts.changes)
-        if made := change(graded.student, facts.before, graded.mark, reopened=reopened):
-            self.changes.append(made)
-            graded.changes.append(MarkChange(self.when, made.before, made.after, "; ".join(made.reasons)))
+        if changed := change(graded.student, facts.before, graded.mark, reopened=reopened):
+            self.changes.append(changed)
+            graded.changes.append(MarkChange(self.when, changed.before, changed.after, "; ".join(changed.reasons)))
         return graded.mark != written or len(graded.changes) > len(facts.changes)
 
     def _without_scores(self, student: str) -> Report | None:
@@ -198,12 +198,15 @@ class ChangeList:
         self._write(self._rows_of(graded))
 
     def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:
+        """The rows of the table for a student's changes."""
         student = self.clean(graded.student)
         return [
-            (made.when, student, _cell(made.before), _cell(made.after), self.clean(made.why)) for made in graded.changes
+            (change.when, student, _cell(change.before), _cell(change.after), self.clean(change.why))
+            for change in graded.changes
         ]
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
+        """Adds new rows to the table, and writes it."""
         new = dict.fromkeys(row for row in rows if row not in self.rows)
         if new:
             self.rows |= new

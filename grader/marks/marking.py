@@ -60,14 +60,14 @@ class Marking:
     def mark(
         self, student: str, report: Report, handed_in: datetime | None = None, *, said_by: str = "",
         late: bool = False, unclear: str = "", kit: str = "", work: Mapping[str, str] | None = None, absence: str = "",
-        sources: Mapping[str, str] = MappingProxyType({}), asked: Sequence[Appeal] = (),
+        sources: Mapping[str, str] = MappingProxyType({}), appeals: Sequence[Appeal] = (),
     ) -> AssignmentMark:  # fmt: skip
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
         `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, the mark is
         then open. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in, `sources`
-        are the texts of the steps, and `asked` is what the student wants to be looked at again.
+        are the texts of the steps, and `appeals` is what the student wants to be looked at again.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
@@ -85,7 +85,7 @@ class Marking:
         days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
-        said, waiting = self._said(student, absence, asked)
+        said, waiting = self._said(student, absence, appeals)
         return AssignmentMark(
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
@@ -101,14 +101,14 @@ class Marking:
     def _told(self, student: str, handed_in: datetime | None, said_by: str) -> tuple[datetime | None, str]:
         """The time of a hand-in in the zone of the course, and who says it: the teacher's tables before a platform."""
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
-        told = ((times[student], name) for name, times in tables.items() if student in times)
-        handed_in, said_by = next(told, (handed_in, said_by))
+        sayings = ((times[student], name) for name, times in tables.items() if student in times)
+        handed_in, said_by = next(sayings, (handed_in, said_by))
         return handed_in.astimezone(self.term.local) if handed_in else None, said_by
 
-    def _said(self, student: str, absence: str, asked: Sequence[Appeal]) -> tuple[list[str], list[str]]:
+    def _said(self, student: str, absence: str, appeals: Sequence[Appeal]) -> tuple[list[str], list[str]]:
         """The remarks on the whole submission, and the unanswered requests for a second look."""
         remarks = self.remarks.get(student, ())
-        waiting = [request.said for request in asked if not request.is_answered(remarks)]
+        waiting = [request.said for request in appeals if not request.is_answered(remarks)]
         sentence = _("A second look was asked for: {request}")
         said = [*filter(None, [absence]), *(remark.said for remark in remarks if not remark.step)]
         said += [sentence.format(request=request) for request in waiting]
@@ -131,6 +131,8 @@ class Marking:
             step.dropped = True
 
     def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
+        """The mark of a step: its points in this assignment, or the decision of a person. Raises BadTerm for an
+        impossible one."""
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
@@ -175,8 +177,10 @@ class Marking:
         table may know each member's submission."""
 
         def filled(times: Mapping[str, datetime]) -> dict[str, datetime]:
-            found = {student: next((times[name] for name in names if name in times), None)
-                     for student, names in shared.items()}  # fmt: skip
+            found = {
+                student: next((times[name] for name in names if name in times), None)
+                for student, names in shared.items()
+            }
             return {student: time for student, time in found.items() if time} | dict(times)
 
         return dataclasses.replace(self, times=filled(self.times), pushed=filled(self.pushed))

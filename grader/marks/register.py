@@ -78,7 +78,7 @@ class Register:
         return Roll({name: entry.logins for name, entry in self.people.items()})
 
     def lacks(self, name: str) -> bool:
-        """True if there is a roster without this person."""
+        """Whether there is a roster without this person."""
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:

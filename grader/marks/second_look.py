@@ -26,7 +26,7 @@ class Appeal:
 
     @property
     def said(self) -> str:
-        """It in one line."""
+        """The appeal in one line."""
         return f"{self.step}: {self.text}" if self.step else self.text
 
     def is_answered(self, remarks: Iterable[Remark]) -> bool:
@@ -43,12 +43,12 @@ def is_request(name: str) -> bool:
 def read(file: Path) -> tuple[Appeal, ...]:
     """The requests in an untrusted file; empty if it can't be read."""
     try:
-        return asked(source_text(file, file.name))
+        return appeals_in(source_text(file, file.name))
     except Unusable:
         return (Appeal("", _("{file} can't be read.", file=file.name)),)
 
 
-def asked(text: str) -> tuple[Appeal, ...]:
+def appeals_in(text: str) -> tuple[Appeal, ...]:
     """A request for each line `4: why`; lines without a step belong to the one before them."""
     requests: list[Appeal] = []
     for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
@@ -66,7 +66,7 @@ def _step(line: str) -> tuple[str, str]:
     head, colon, rest = line.partition(":")
     word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
     try:
-        return (choice.one(word), rest.strip()) if colon and word else ("", line)
+        return (choice.single(word), rest.strip()) if colon and word else ("", line)
     except choice.Unknown:
         return "", line
 

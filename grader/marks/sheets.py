@@ -164,13 +164,15 @@ def _points(file: Path, line: int, text: str) -> float:
 
 
 def _step(file: Path, line: int, text: str) -> str:
+    """The step of this name or number. Raises BadTerm with the line."""
     try:
-        return choice.one(text)
+        return choice.single(text)
     except choice.Unknown as unknown:
         raise _bad(file, line, str(unknown).rstrip(".")) from None
 
 
 def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignment: Assignment) -> bool:
+    """Whether a row is about this assignment. Raises BadTerm for an unknown one."""
     name = row.get("assignment") or assignment.name
     if name not in term.assignments:
         names = ", ".join(term.assignments)

@@ -29,7 +29,8 @@ DEVICES = ("device", "dtype")
 
 
 def calls(of: Definition, node: ast.Call) -> Iterator[Found]:
-    """Every mistake in a call."""
+    """The mistakes that can be made in a call: each the kind, the replaced node, its new source, and words for the
+    text."""
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     yield from _ranges(of, node, called)
     yield from _other_function(of, node, called)

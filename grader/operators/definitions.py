@@ -21,6 +21,7 @@ class Definition:
     node: ast.FunctionDef
 
     def __post_init__(self) -> None:
+        """Reads the defaults, sizes, tensor arguments and names out of the text."""
         every = list(ast.walk(ast.parse(self.text)))
         self.defaults, self.sizes = _defaults(self.node), _sizes(self.node)
         self.tensors = [

@@ -45,7 +45,7 @@ def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Foun
 
 
 def tuples(of: Definition, node: ast.Tuple) -> Iterator[Found]:
-    """Two items of a tuple exchanged."""
+    """The tuple with two items exchanged, once for each pair."""
     items = [of.source(item) for item in node.elts]
     if not 1 < len(items) <= 3 or (isinstance(node.ctx, ast.Load) and any(item.isdigit() for item in items)):
         return

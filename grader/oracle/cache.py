@@ -46,7 +46,7 @@ class Remembered:
         self._asked, self._put, self._seed = [], 0, seed
 
     def ask(self, call: Call) -> Outcome:
-        """The cached answer, else the oracle's."""
+        """The cached outcome of a call in this position, else that of the oracle, which is then cached."""
         self._asked.append(call)
         if len(self._asked) <= len(self._outcomes):
             return self._outcomes[len(self._asked) - 1]

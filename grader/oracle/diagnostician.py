@@ -140,9 +140,10 @@ class Diagnostician:
             matching = matching or [self._shown(pair, question) for pair in combined]
             matching = matching or self._one_of_several(question, left)
             matching = matching or [
-                wrong for wrong in self._generated(question, left, ask_again)
+                wrong
+                for wrong in self._generated(question, left, ask_again)
                 if not self._belied(wrong, singles, question) and self._is_no_coincidence(wrong, every, left)
-            ]  # fmt: skip
+            ]
             if matching:
                 by_check[question.name] = matching
             else:
@@ -272,7 +273,7 @@ class Diagnostician:
 
     def _matching(
         self, candidates: list[Misconception], question: Question, names: set[str]
-    ) -> Iterator[Misconception]:  # fmt: skip
+    ) -> Iterator[Misconception]:
         """The candidates that give the student's answer, while there is time: those that the check is meant to catch
         first, then those of the name that gave the failing answer. A misconception is ruled out if the student passes
         its own checks: the catalogue proves that it fails there."""

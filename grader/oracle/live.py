@@ -82,8 +82,7 @@ class Solution(Step):
 
     @cached_property
     def small_cases(self) -> dict[str, list[smallest.Case]]:
-        """For each public name in the table `CALLS` of its checks, its small cases, from the smallest on; of a tape
-        those that it has."""
+        """The small cases of each public name in `CALLS`, from the smallest on; a tape has only those recorded."""
         calls: dict[str, smallest.Asked] = getattr(self.checks_module, "CALLS", {})
         every = {name: smallest.cases(name, how) for name, how in calls.items()}
         if self.is_recorded:

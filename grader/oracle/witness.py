@@ -259,7 +259,7 @@ class AskedHere(Asked):
         return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; see `Asked`."""
+        """A pair of misconceptions of different names as one; cached."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})

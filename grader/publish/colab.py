@@ -87,6 +87,7 @@ def _released() -> list[str]:
 
 
 def _introduction(track: str) -> str:
+    """The first cell of a track's notebook, as Markdown."""
     needed = _(
         "Steps may use earlier ones: if you have them as files, put them into `attention-from-scratch/exercises/`."
     )

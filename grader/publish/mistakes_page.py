@@ -58,6 +58,7 @@ def _documents(step: Solution, spoken: str) -> str:
 
 
 def _section(step: Solution, columns: tuple[str, ...]) -> str:
+    """The section of a step: a table of its mistakes, each with the check that catches it."""
     rows = [
         columns,
         ("---",) * len(columns),

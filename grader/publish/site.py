@@ -63,6 +63,7 @@ class Pages:
         return name
 
     def _picture(self, words: str, file: Path, page: str) -> str:
+        """Markdown for a picture, copied into the site. Raises NotBuilt for a file outside of the course."""
         if not file.resolve().is_relative_to(ROOT.resolve()):  # a lesson of others may name any file of this machine
             raise NotBuilt(_("{page} shows {file}, which is no file of the course.").format(page=page, file=file.name))
         to = self.folder / "images" / file.name
@@ -71,6 +72,7 @@ class Pages:
         return f"![{words}]({'../' * page.count('/')}images/{file.name})"
 
     def _link(self, words: str, target: Path, page: str) -> str:
+        """Markdown for a link to another document; only its words if that is no page of the site."""
         stem = target.name.partition("#")[0].removesuffix(".md").removesuffix(".ko")
         if target.parent.resolve() == ROOT / "docs" and stem in DOCUMENTS:
             return f"[{words}]({'../' * page.count('/')}documents/{stem}.md)"
@@ -113,8 +115,8 @@ def _building(source: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], known: list[Solution]) -> Pages:
-    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `known`."""
+def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], listed: list[Solution]) -> Pages:
+    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `listed`."""
     pages = Pages(spoken, folder, drawn)
     home = ROOT / ("README.md" if spoken == "en" else f"README.{spoken}.md")
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
@@ -134,7 +136,7 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
     pages.menu.append(
         (
             _("Known mistakes"),
-            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=known)), ROOT / "README.md"),
+            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=listed)), ROOT / "README.md"),
         )
     )
     pages.menu.append((_("Documents"), list(_documents(pages, spoken))))
@@ -148,6 +150,7 @@ def _breaking(text: str) -> str:
 
 
 def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
+    """Adds a lesson's page with its pictures and formulas; returns its file."""
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pages.drawn.get(folder, {})
     text = lesson_page.with_formulas(formulas.as_latex(lab_log.CONDITION.sub("", lessons.plain(lesson))))
@@ -201,6 +204,7 @@ def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
 
 
 def _documents(pages: Pages, spoken: str) -> Iterator[tuple[str, str]]:
+    """Adds the pages of the documents in this language, else in English; yields their titles and files."""
     for name in DOCUMENTS:
         english = ROOT / "docs" / f"{name}.md"
         own = english.with_suffix(f".{spoken}.md")
@@ -264,6 +268,7 @@ class _Links(HTMLParser):
         self.names: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes the names and links of a tag."""
         for name, value in attrs:
             if name == "id" and value:
                 self.names.add(value)
@@ -288,6 +293,7 @@ def dead_links(folder: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> _Links:
+    """The names and links in a page of HTML."""
     links = _Links()
     with contextlib.suppress(UnicodeDecodeError):
         links.feed(path.read_text(encoding="utf-8"))

@@ -41,6 +41,6 @@ def line_of(file: Path, name: str) -> int:
 
 
 def _message(step: StepResult, check: CheckResult | None) -> str:
-    """In one line: the mistake's hint if it has a name, else the check's message."""
+    """The mistake's hint in one line, if it has a name; else the check's message."""
     text = step.message if check is None else f"{check.title}: {check.hint or check.message or check.status}"
     return OBEYED.sub("", " ".join(text.split()))

@@ -228,7 +228,7 @@ class _Axes:
         return self.top + HEIGHT * (1 - self._part(value, self.low, self.high))
 
     def ticks(self, low: float, high: float) -> list[float]:
-        """Round numbers between the two."""
+        """At most a few round numbers from `low` to `high`, for the marks on an axis."""
         if self.logarithmic:
             first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
             step = max(1, -(-(last - first) // TICKS))

@@ -119,6 +119,7 @@ class ForkedProcess:
         self, launcher: ForkLauncher, pid: int, channel: socket.socket, output: int, faults: int, folder: str,
         limits: Limits,
     ) -> None:  # fmt: skip
+        """Takes over the worker `pid`, its channel, and the descriptors of its output and of its stack dumps."""
         self._launcher, self._pid, self._channel, self._folder = launcher, pid, channel, folder
         self._output, self._faults, self._limits = output, faults, limits
         self._kept = bytearray()
@@ -194,7 +195,7 @@ class ForkedProcess:
         return Used(ran / 1e9, pages * PAGE)
 
     def rest(self) -> None:
-        """Stops it until the next `send`."""
+        """Stops the worker until the next `send`."""
         if self._handle is None:
             raise OSError("it can't be stopped")
         signal.pidfd_send_signal(self._handle, signal.SIGSTOP)
@@ -297,7 +298,7 @@ class ForkedProcess:
         self._close()
 
     def kill(self) -> int | None:
-        """Kills it and every descendant, and removes its folder."""
+        """Kills the worker and every descendant, and removes its folder."""
         if not self._closed and self._over is None:
             self._launcher.tell(Command("kill", pid=self._pid))
             self._over = self._launcher.wait(self._pid, 5.0)
@@ -305,7 +306,7 @@ class ForkedProcess:
         return self._over
 
     def ended(self) -> int | None:
-        """Its wait status, once its channel has closed; it is killed if it lives on."""
+        """The worker's wait status, once its channel has closed; it is killed if it lives on."""
         self._over = self._launcher.wait(self._pid, 1.0)
         return self.kill()
 

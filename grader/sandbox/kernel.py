@@ -254,7 +254,7 @@ def ignore_stopped_children() -> None:
 
 
 def can_filter() -> bool:
-    """Whether this kernel filters system calls and this machine's are in the tables."""
+    """Whether this kernel filters system calls, and the tables have those of this machine."""
     action = ctypes.create_string_buffer(struct.pack("=I", SECCOMP_ERRNO))
     return (
         platform.machine() in MACHINES

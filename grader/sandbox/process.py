@@ -72,10 +72,10 @@ class Process(Protocol):
         """Exactly `count` bytes of its answers. Raises as `send` does."""
 
     def pause(self) -> None:
-        """Stops it until the next `send`, if the system allows it: an answer has come, and none is due."""
+        """Stops the process until the next `send`, if the system allows that: an answer has come, and none is due."""
 
     def printed(self) -> str:
-        """Its output so far, truncated."""
+        """The process's output so far, truncated."""
 
     def faults(self, wait: float) -> str:
         """The output of its fault handler, after waiting up to `wait` seconds for some."""
@@ -84,10 +84,10 @@ class Process(Protocol):
         """Makes its fault handler dump the stack, if that is possible."""
 
     def kill(self) -> int | None:
-        """Kills it and every descendant. Returns its wait status (os.waitpid), None when unknown."""
+        """Kills the process and every descendant. Returns its wait status (os.waitpid), None when unknown."""
 
     def dismiss(self) -> None:
-        """Kills it like `kill`, without waiting."""
+        """Kills the process like `kill`, without waiting."""
 
     def used(self) -> Used | None:
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""

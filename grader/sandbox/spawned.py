@@ -124,14 +124,14 @@ class SpawnedProcess:
         return data
 
     def pause(self) -> None:
-        """Stops it until the next `send`."""
+        """Stops the process until the next `send`."""
         self._signal("SIGSTOP")
 
     def used(self) -> None:
         """None: each step gets a process of its own, since not every system tells what one has used."""
 
     def rest(self) -> None:
-        """Stops it."""
+        """Stops the process, as `pause` does."""
         self.pause()
 
     def resume(self) -> None:
@@ -157,11 +157,11 @@ class SpawnedProcess:
         self._signal("SIGUSR1")
 
     def dismiss(self) -> None:
-        """Kills its whole session."""
+        """Kills the process with all of its session."""
         self.kill()
 
     def kill(self) -> int | None:
-        """Kills its whole session."""
+        """Kills the process with all of its session; returns its wait status, None if that is unknown."""
         self._over = True
         if hasattr(os, "killpg"):
             with contextlib.suppress(OSError):
@@ -170,7 +170,7 @@ class SpawnedProcess:
         return self.ended()
 
     def ended(self) -> int | None:
-        """Its wait status, as os.waitpid would give it."""
+        """The process's wait status, as os.waitpid would give it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._popen.wait(2.0)
             self._over = True

@@ -160,7 +160,7 @@ class CoursePage:
 
     def _reset(self, name: str) -> dict[str, Any]:
         try:
-            return {"said": lessons.told(lessons.reset(name, self.board.folder))}
+            return {"said": lessons.as_sentence(lessons.reset(name, self.board.folder))}
         except (lessons.NoStub, OSError) as error:
             return {"said": str(error)}
 

@@ -40,7 +40,7 @@ class LabRoutes:
         self._lock = threading.Lock()
 
     def routes(self) -> list[Route]:
-        """The routes for the labs."""
+        """The routes by which the page lists, starts, stops and shows labs."""
         return [
             Route("/data/lab/{name}", self._lab),
             Route("/lab-result/{name}", self._result),

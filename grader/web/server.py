@@ -150,7 +150,7 @@ class PageServer:
         return self._opened is not None
 
     def close(self) -> None:
-        """Ends the streams and the server."""
+        """Ends all streams and the server's thread."""
         self.events.close()
         self._server.should_exit = True
         self._thread.join(3.0)

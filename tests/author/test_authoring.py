@@ -302,8 +302,9 @@ def test_a_compact_list_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "mistakes.ko.md").write_text("# -\n\n- halved_again · A · b.\n  C.\n  > D?\n- bare\n")
     korean = mistakes.read(tmp_path, korean=True).entries
     assert {name: entry.said for name, entry in korean.items()} == {
-        "halved_again": ("A · b.", "C.", "D?"), "bare": ("", "", ""),
-    }  # fmt: skip
+        "halved_again": ("A · b.", "C.", "D?"),
+        "bare": ("", "", ""),
+    }
 
 
 def test_a_mistake_is_compiled_when_it_is_asked(step: Path) -> None:

@@ -293,9 +293,7 @@ def test_a_check_that_asks_for_something_else_is_our_fault(built: Path) -> None:
 
     name = SMALL.checks[0].name
     test_splitting_by_hand.__name__ = name
-    verdict = run_check(
-        test_splitting_by_hand, LocalBackend(SMALL.responder()), tape, seed=tape.index.seeds[0]
-    )  # fmt: skip
+    verdict = run_check(test_splitting_by_hand, LocalBackend(SMALL.responder()), tape, seed=tape.index.seeds[0])
     assert verdict.status == "error"
 
 

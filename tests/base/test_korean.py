@@ -38,9 +38,11 @@ def misfits(text: str) -> list[str]:
     for match in re.finditer(r"([가-힣]+?)(으로|로|을|은|과|를|와)(?![가-힣])", text):
         before, particle = final(match[1][-1]), match[2]
         wanted = {
-            **dict.fromkeys(AFTER_A_CONSONANT, before != 0), **dict.fromkeys(AFTER_A_VOWEL, before == 0),
-            "로": before in (0, RIEUL), "으로": before not in (0, RIEUL),
-        }  # fmt: skip
+            **dict.fromkeys(AFTER_A_CONSONANT, before != 0),
+            **dict.fromkeys(AFTER_A_VOWEL, before == 0),
+            "로": before in (0, RIEUL),
+            "으로": before not in (0, RIEUL),
+        }
         if not wanted[particle] and match[0] not in WORDS:
             found.append(match[0])
     found += [noun[0] for noun in NOUNS.finditer(text) if (final(noun[1][-1]) != 0) is not (noun[2] == "이")]

@@ -84,9 +84,7 @@ def test_rows_of_a_term_are_one_persons(tmp_path: Path) -> None:
         (tmp_path / name / "class.json").write_bytes(msgspec.json.encode(plan))
         for place, (student, login, points) in enumerate(everybody):
             report = Report(submission="", seed=0, isolation=[], devices={}, score=0.0, max_score=0.0, steps=[])
-            graded = Graded(
-                student=student, file=str(place), key="", login=login, mark=marked(points), report=report
-            )  # fmt: skip
+            graded = Graded(student=student, file=str(place), key="", login=login, mark=marked(points), report=report)
             (tmp_path / name / "reports" / f"{place}.json").write_bytes(msgspec.json.encode(graded))
     read = results.marks_of(tmp_path, assignments.read(tmp_path / "assignments.toml"))
     points = {name: {row: score for row, (score, _out_of) in by_student.items()} for name, by_student in read.items()}

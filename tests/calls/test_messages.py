@@ -207,7 +207,7 @@ def test_damaged_answers(place: int, byte: int, cut: int) -> None:
                 np.ones((2, 3), np.float32).T,
                 1 << 90,
                 {"name": (1,)},
-            ),  # fmt: skip
+            ),
             Raised("ValueError", "message", "file", 3, "function", "source", ["x: (2,)"]),
             {"0": Placed(torch.ones(2, dtype=torch.bfloat16), "cpu"), "weight": None},
         )
@@ -229,11 +229,13 @@ def test_sizes(prefix: bytes) -> None:
     assert 0 <= header <= MAX_HEADER and 0 <= payload <= MAX_PAYLOAD
 
 
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=50),
-    lambda inner: st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
-    max_leaves=10,
-))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=50),
+        lambda inner: st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+        max_leaves=10,
+    )
+)
 def test_values_come_back(value: Any) -> None:
     """What an honest answer holds arrives as it was."""
     whole = encode_outcome(Outcome(value))

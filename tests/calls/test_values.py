@@ -164,8 +164,10 @@ def test_a_seed_gives_the_same_numbers_everywhere() -> None:
     """Whatever the machine and the versions of torch and NumPy: a tape has the right answers to them, and not them."""
     draw = Draw(1, "check")
     assert draw.normal(3, dtype=torch.float64).tolist() == [
-        -0.8052155598062924, -0.3176726450383498, 1.8730719064228296,
-    ]  # fmt: skip
+        -0.8052155598062924,
+        -0.3176726450383498,
+        1.8730719064228296,
+    ]
     assert draw.uniform(2, dtype=torch.float64).tolist() == [0.5123295284992215, -0.30027431987964004]
     assert draw.integers(0, 100, 4).tolist() == [26, 67, 47, 40]
     assert draw.permutation(6).tolist() == [3, 4, 0, 5, 2, 1]

@@ -163,7 +163,7 @@ def hidden_by_lower_products(
         (20, {"MultiHeadAttention": NothingHiddenByANumber}, "test_follows_device", "masked_fill got one on meta"),
         (25, {"window_attention": hidden_by_lower_products}, "test_large_scores_and_gradients", "values differ"),
     ],
-)  # fmt: skip
+)
 def test_it_is_refused(number: int, replaced: dict[str, Any], check: str, said: str) -> None:
     found = refused(STEPS[number], replaced)
     assert check in found, found.keys()

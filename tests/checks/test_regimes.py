@@ -83,9 +83,10 @@ def test_every_step_asks() -> None:
         own = {
             name
             for name, value in vars(step.reference).items()
-            if getattr(value, "__module__", "") == step.reference.__name__ and f"def {name}(" in step.stub()
+            if getattr(value, "__module__", "") == step.reference.__name__
+            and f"def {name}(" in step.stub()
             or f"class {name}" in step.stub()
-        }  # fmt: skip
+        }
         assert own == getattr(step.checks_module, "CALLS", {}).keys(), step.name
 
 

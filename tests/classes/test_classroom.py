@@ -436,16 +436,16 @@ def graders(monkeypatch: pytest.MonkeyPatch) -> pools._Graders:
 
 def test_calls_at_the_same_time_have_graders_of_their_own(graders: pools._Graders) -> None:
     """A grader is kept for the next call, unless it has failed."""
-    with graders.one(Limits()) as first, graders.one(Limits()) as second:
+    with graders.lend(Limits()) as first, graders.one(Limits()) as second:
         assert first is not second
-    with graders.one(Limits()) as again:
+    with graders.lend(Limits()) as again:
         assert again in (first, second)
-    with graders.one(Limits(patience=2.0)) as other:
+    with graders.lend(Limits(patience=2.0)) as other:
         assert other not in (first, second)
-    with pytest.raises(GraderError), graders.one(Limits()) as failing:
+    with pytest.raises(GraderError), graders.lend(Limits()) as failing:
         raise GraderError
     assert failing.closed  # type: ignore[attr-defined]  # it is the stand-in
-    with graders.one(Limits()) as fresh:
+    with graders.lend(Limits()) as fresh:
         assert fresh is not failing
     graders.close()
     assert all(grader.closed for grader in (first, second, other))  # type: ignore[attr-defined]
@@ -454,11 +454,11 @@ def test_calls_at_the_same_time_have_graders_of_their_own(graders: pools._Grader
 def test_graders_share_a_source_until_it_is_dead_or_busy(graders: pools._Graders) -> None:
     """One import of torch for several judges; all of them end with the class, or when it is stopped."""
     with ExitStack() as stack:
-        made = [stack.enter_context(graders.one(Limits())) for _ in range(pools.JUDGES_OF_A_SOURCE + 1)]
+        made = [stack.enter_context(graders.lend(Limits())) for _ in range(pools.JUDGES_OF_A_SOURCE + 1)]
         sources = [grader.source for grader in made]  # type: ignore[attr-defined]
         assert len(set(sources)) == 2 and sources.count(sources[0]) == pools.JUDGES_OF_A_SOURCE
         sources[-1].alive = False
-        living = stack.enter_context(graders.one(Limits())).source  # type: ignore[attr-defined]
+        living = stack.enter_context(graders.lend(Limits())).source  # type: ignore[attr-defined]
         assert living not in sources
         graders.stop()
         assert all(source.stopped for source in (*sources, living))
@@ -468,11 +468,11 @@ def test_graders_share_a_source_until_it_is_dead_or_busy(graders: pools._Graders
 
 def test_a_dead_source_takes_its_idle_graders_along(graders: pools._Graders) -> None:
     """Else each of them would fail a submission, and then the same one when it is tried once more."""
-    with graders.one(Limits()) as first, graders.one(Limits()) as second:
+    with graders.lend(Limits()) as first, graders.one(Limits()) as second:
         pass
     source = first.source  # type: ignore[attr-defined]
     source.alive = False
-    with graders.one(Limits()) as third:
+    with graders.lend(Limits()) as third:
         assert third not in (first, second)
     assert first.closed and second.closed and source.closed  # type: ignore[attr-defined]
 
@@ -481,7 +481,7 @@ def test_sources_do_not_add_up_when_graders_fail(graders: pools._Graders) -> Non
     """What counts is how many judges a source has, not how many it has had."""
     sources = set()
     for _failure in range(3 * pools.JUDGES_OF_A_SOURCE):
-        with suppress(RuntimeError), graders.one(Limits()) as grader:
+        with suppress(RuntimeError), graders.lend(Limits()) as grader:
             sources.add(grader.source)  # type: ignore[attr-defined]
             raise RuntimeError
     assert len(sources) == 1
@@ -489,11 +489,11 @@ def test_sources_do_not_add_up_when_graders_fail(graders: pools._Graders) -> Non
 
 def test_the_end_of_a_class_leaves_another_alone(graders: pools._Graders) -> None:
     """What it is using ends when it is done with it."""
-    with graders.one(Limits()) as used:
+    with graders.lend(Limits()) as used:
         source = used.source  # type: ignore[attr-defined]
         graders.close()
         assert not used.closed and not source.closed  # type: ignore[attr-defined]
-        with graders.one(Limits()) as after:
+        with graders.lend(Limits()) as after:
             assert after.source is not source  # type: ignore[attr-defined]
     assert used.closed and source.closed  # type: ignore[attr-defined]
     assert not after.source.closed  # type: ignore[attr-defined]
@@ -501,13 +501,13 @@ def test_the_end_of_a_class_leaves_another_alone(graders: pools._Graders) -> Non
 
 def test_nothing_starts_after_a_stop(graders: pools._Graders) -> None:
     """A thread that comes late must not begin with a new process, for which everyone then waits."""
-    with graders.one(Limits()) as grader:
+    with graders.lend(Limits()) as grader:
         graders.stop()
         grader.source.alive = False  # type: ignore[attr-defined]
-        with pytest.raises(GraderError), graders.one(Limits()):
+        with pytest.raises(GraderError), graders.lend(Limits()):
             pass
     graders.close()
-    with graders.one(Limits()):
+    with graders.lend(Limits()):
         pass
 
 
@@ -654,7 +654,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         ("examples/course/submissions", ["--jobs", "0"], "--jobs"),
         ("examples/course/submissions", ["--earlier", "nowhere"], "nowhere is not a readable folder"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(folder: str, more: list[str], says: str, tmp_path: Path) -> None:
     """And it ends in the command to type."""
     code, said = ended(command(Path(folder), tmp_path / "out", *more))
@@ -684,8 +684,9 @@ def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Pa
     silent = nullcontext(lambda graded, kept: None)
     done = class_run.run(asked(tmp_path / "in", tmp_path / "out"), lambda total: silent)
     assert [(one.student, one.score, one.error) for one in done.standings] == [
-        ("ada", 6.0, ""), ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
-    ]  # fmt: skip
+        ("ada", 6.0, ""),
+        ("bob", None, "bob holds an archive and no answer: unpack mine.ZIP there."),
+    ]
     assert done.left_out == ["carl_12_attention.ipynb", "dora.tar.gz", "notes.txt"]
     for folder in ("ada", "bob"):
         shutil.rmtree(tmp_path / "in" / folder)
@@ -721,7 +722,7 @@ def test_an_empty_folder_is_a_zero(tmp_path: Path) -> None:
         ("Ada L_77_assignsubmission_file_/step04_causal_mask.py", f"Ada L_98_assignsubmission_file_/{STEP}.py"),
         ("ada_12_345_step04_causal_mask.py", f"ada_LATE_12_789_{STEP}-1.py"),
     ],
-)  # fmt: skip
+)
 def test_an_earlier_assignment_is_found_by_person(before: str, now: str, tmp_path: Path) -> None:
     """In the folders of an earlier week, whatever number Moodle gives there; of two of one name, neither is taken."""
     for folder, name in (("week1", before), ("week2", now)):
@@ -801,8 +802,9 @@ def test_dask_as_it_is_documented(with_kit: bool, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     hand_in(tmp_path / "in" / "ada", RIGHT)
     file = tmp_path / "scheduler.json"
-    started = [dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
-                            with_kit=with_kit)]  # fmt: skip
+    started = [
+        dask_process("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file), with_kit=with_kit)
+    ]
     try:
         until(lambda: file.is_file() and file.read_text().rstrip().endswith("}"), 60.0)  # the whole of it
         address = json.loads(file.read_text())["address"]

@@ -173,7 +173,7 @@ def test_what_everybody_was_given_is_named_once(tmp_path: Path) -> None:
         ({f"{NAMES[1]}.py", f"{NAMES[2]}.py", "helper.py"}, []),
         ({"attention.ipynb"}, []),
     ],
-)  # fmt: skip
+)
 def test_a_flat_folder_has_a_file_a_student(names: set[str], found: list[str], tmp_path: Path) -> None:
     """Or the files of one student, who has no name in them."""
     for name in names:
@@ -324,6 +324,4 @@ def test_a_split_cell_says_every_step_it_was_graded_as(tmp_path: Path) -> None:
     put(tmp_path / "in" / "ada" / "attention.ipynb", both)
     run(asked(tmp_path / "in", tmp_path / "out"))
     (row,) = rows(tmp_path / "out" / "files.csv")
-    assert row["what became of it"] == (
-        f"graded as {NAMES[1]}, {NAMES[2]}; {NAMES[4]}: not part of this assignment"
-    )  # fmt: skip
+    assert row["what became of it"] == (f"graded as {NAMES[1]}, {NAMES[2]}; {NAMES[4]}: not part of this assignment")

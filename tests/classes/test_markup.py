@@ -116,8 +116,10 @@ def test_in_a_browser(cell_type: str, tmp_path: Path) -> None:
     options = ["--headless", "--disable-gpu", "--virtual-time-budget=2000", "--host-resolver-rules=MAP * ~NOTFOUND"]
     ran = subprocess.run(
         [browser, *as_root, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert "</html>" in ran.stdout, ran.stderr[-2000:]
     assert "<title>acted" not in ran.stdout
     assert "<title>quiet" in ran.stdout

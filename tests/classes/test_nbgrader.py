@@ -144,9 +144,10 @@ def saved_by_colab(notebook: Notebook) -> None:
     notebook.cells[0].source += "\n\n![The picture](attachment:picture.png)"
     notebook.nbformat_minor = 0
     notebook.metadata = {
-        "colab": {"provenance": []}, "kernelspec": {"name": "python3", "display_name": "Python 3"},
+        "colab": {"provenance": []},
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
         "widgets": {"application/vnd.jupyter.widget-state+json": {"4f2a": {}}},
-    }  # fmt: skip
+    }
     for number, cell in enumerate(notebook.cells):
         del cell["id"]
         cell.metadata = {"id": f"colab{number}"}

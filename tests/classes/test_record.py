@@ -366,8 +366,10 @@ def test_any_two_of_a_list(tmp_path: Path) -> None:
     hand_in(tmp_path / "in" / "none", 1)
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking)).standings
     assert [(one.student, one.score, one.max_score) for one in done] == [
-        ("both", 14, 14), ("none", 10, 14), ("one", 14, 14),
-    ]  # fmt: skip
+        ("both", 14, 14),
+        ("none", 10, 14),
+        ("one", 14, 14),
+    ]
     with pytest.raises(BadTerm, match="electives.count"):
         term(tmp_path, TERM.replace('"1-3"', '"1"\nelectives = { count = 3, steps = "2-3" }'))
 

@@ -49,8 +49,9 @@ def test_a_request_in_a_file_waits_and_is_answered(tmp_path: Path) -> None:
     out = played(tmp_path)
     waiting = rows(out / "requests.csv")
     assert [(row["student"], row["step"], row["request"]) for row in waiting] == [
-        ("ada", NAMES[1], "'=1+1 is what the sheet asks and more of it"), ("ada", NAMES[2], "please look at line 3"),
-    ]  # fmt: skip
+        ("ada", NAMES[1], "'=1+1 is what the sheet asks and more of it"),
+        ("ada", NAMES[2], "please look at line 3"),
+    ]
     (files,) = [row for row in rows(out / "files.csv") if row["file"] == "second_look.txt"]
     assert files["what became of it"] == "a request for a second look"
     assert "Handed in and not read" not in page(out)
@@ -78,8 +79,10 @@ def test_a_remark_on_a_line_stands_beside_that_line(tmp_path: Path) -> None:
     graded = load(out, "ada")
     assert graded is not None and graded.mark is not None
     (step,) = [step for step in graded.mark.steps if step.step == NAMES[3]]
-    assert step.lines == [LineRemark(line=2, code="y = 2", text="Remark: why `y`?"),
-                          LineRemark(line=99, code="", text="Remark: beyond")]  # fmt: skip
+    assert step.lines == [
+        LineRemark(line=2, code="y = 2", text="Remark: why `y`?"),
+        LineRemark(line=99, code="", text="Remark: beyond"),
+    ]
     assert "2  y = 2</code>" in page(out) and "why" in page(out)
 
 
@@ -103,7 +106,7 @@ def test_a_table_that_says_nothing_clear_is_refused(row: str, says: str, tmp_pat
 )  # fmt: skip
 def test_what_is_read_of_a_request(text: str, found: list[tuple[str, str]] | None) -> None:
     """Anyone may have made it: it is short in the end."""
-    requests = second_look.asked(text)
+    requests = second_look.appeals_in(text)
     assert len(requests) <= second_look.MOST and all(len(one.text) <= second_look.LONGEST for one in requests)
     if found is not None:
         assert [(one.step, one.text) for one in requests] == found

@@ -93,7 +93,7 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
     "gradescope": gradescope,
     "attempts": attempts("{name}/attempt {count}"),
     "nbgrader's exchange": attempts("{name}+attention+2026-09-1{count} 23:00:00.000000 UTC+ab"),
-}  # fmt: skip
+}
 
 
 def person(row: str) -> str:

@@ -99,18 +99,18 @@ HANDED_IN: dict[str, tuple[object, object, object]] = {
 # Worked out by hand: 10 points a step, step 3 twice; the weeks count 1, 1 and 2.
 BY_HAND = {
     # student   week1   week2  week3   percent
-    "Ada":     ("20",   "20",  "10",   "100.00"),
-    "Bo":      ("18",   "15",  "10",   "91.25"),   # 1 d 1 min late: 2 days started, 1 free; (0.9 + 0.75 + 2 × 1) / 4
-    "Chen":    ("",     "20",  "0",    "33.33"),   # joined on the 20th: (1 + 2 × 0) / 3
-    "Dora":    ("10",   "",    "10",   "83.33"),   # excused: (0.5 + 2 × 1) / 3
-    "Emre":    ("0",    "20",  "10",   "75.00"),   # absent: (0 + 1 + 2 × 1) / 4; the extension reaches
-    "Finn":    ("20",   "20",  "10",   "100.00"),
-    "Gil":     ("20",   "20",  "0",    "50.00"),   # within the grace; the group's; absent: (1 + 1 + 0) / 4
-    "Hana":    ("20",   "0",   "",     "50.00"),   # excused on the roster: (1 + 0) / 2
-    "Ivo":     ("0",    "0",   "0",    "0.00"),    # never
-    "Jun":     ("20",   "20",  "9",    "95.00"),   # half a day late each: two days are free, then − 10 %
-    "김민서":   ("",     "20",  "10",   ""),        # open
-}  # fmt: skip
+    "Ada": ("20", "20", "10", "100.00"),
+    "Bo": ("18", "15", "10", "91.25"),  # 1 d 1 min late: 2 days started, 1 free; (0.9 + 0.75 + 2 × 1) / 4
+    "Chen": ("", "20", "0", "33.33"),  # joined on the 20th: (1 + 2 × 0) / 3
+    "Dora": ("10", "", "10", "83.33"),  # excused: (0.5 + 2 × 1) / 3
+    "Emre": ("0", "20", "10", "75.00"),  # absent: (0 + 1 + 2 × 1) / 4; the extension reaches
+    "Finn": ("20", "20", "10", "100.00"),
+    "Gil": ("20", "20", "0", "50.00"),  # within the grace; the group's; absent: (1 + 1 + 0) / 4
+    "Hana": ("20", "0", "", "50.00"),  # excused on the roster: (1 + 0) / 2
+    "Ivo": ("0", "0", "0", "0.00"),  # never
+    "Jun": ("20", "20", "9", "95.00"),  # half a day late each: two days are free, then − 10 %
+    "김민서": ("", "20", "10", ""),  # open
+}
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +187,10 @@ def test_a_page_of_each_student_over_the_term(played: SimpleNamespace) -> None:
     people = register.read(played.folder)
     found = results.marks_of(played.folder / "class", played.term, people)
     each = results.of_each(played.folder / "class", played.term, people)
-    pages = {row.student: history.html(played.term, row, each.get(row.student, {}))
-             for row in table.term_rows(played.term, found, people)}  # fmt: skip
+    pages = {
+        row.student: history.html(played.term, row, each.get(row.student, {}))
+        for row in table.term_rows(played.term, found, people)
+    }
     assert set(pages) == set(BY_HAND)
     assert "18 / 20" in pages["Bo"] and "2024-09-16 00:00 UTC" in pages["Bo"] and "91.25" in pages["Bo"]
     assert "half of it is by hand" in pages["Bo"] and "../week1/pages/Bo.html" in pages["Bo"]
@@ -370,8 +372,9 @@ def test_a_person_is_called_what_the_roster_calls_them(tmp_path: Path) -> None:
         put(tmp_path / "in" / f"{name}_{number}_assignsubmission_file_" / "attention.ipynb", b"")
     done = run(asked(tmp_path / "in", tmp_path / "out", register=register.read(tmp_path)))
     said = {one.student: one.error.partition(" is empty")[0] for one in done.standings if not one.absence}
-    assert said == {name: f"{name}/attention.ipynb" for name in
-                    ("김민서", "이준호", "박 하늘", "하늘 박", "Ha-neul Pak")}  # fmt: skip
+    assert said == {
+        name: f"{name}/attention.ipynb" for name in ("김민서", "이준호", "박 하늘", "하늘 박", "Ha-neul Pak")
+    }
 
 
 def test_gradescope_refuses_late_days_of_the_whole_term(

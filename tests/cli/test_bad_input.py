@@ -57,7 +57,7 @@ def refused(words: str, shell: str = "", **environment: str) -> str:
         ("begin position", "There is no track position."),
         ("messages 99", "Type: python -m grader messages step01_scores"),
     ],
-)  # fmt: skip
+)
 def test_it_is_refused_before_anything_is_graded(words: str, says: str) -> None:
     """In a line of ours, with the system's reason."""
     assert says in refused(words)
@@ -210,7 +210,7 @@ def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.Monkey
         ("Type: python -m grader grade --submission FOLDER", "Type: make grade SUBMISSION=FOLDER"),
         ("Type: make grade", "Type: make grade"),
     ],
-)  # fmt: skip
+)
 def test_a_command_as_make_has_it(monkeypatch: pytest.MonkeyPatch, sentence: str, says: str) -> None:
     """`make lint` is another one; what is no command stays as it was."""
     assert language.typed(sentence) == sentence

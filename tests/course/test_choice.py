@@ -84,9 +84,9 @@ def test_what_is_unknown_is_one_sentence(
 
 def test_one_step_where_one_is_meant(solutions: Path) -> None:
     """A range of one is one."""
-    assert choice.one("4-4", solutions) == "step04_causal_mask"
+    assert choice.single("4-4", solutions) == "step04_causal_mask"
     with pytest.raises(choice.Unknown, match="Only one step fits here, and 1-2 stands for 2"):
-        choice.one("1-2", solutions)
+        choice.single("1-2", solutions)
 
 
 def test_the_core_and_what_was_begun(solutions: Path) -> None:
@@ -223,8 +223,9 @@ def test_a_track_is_begun_and_graded(course: Path, tmp_path: Path) -> None:
     file.write_text("import torch\n\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n", encoding="utf-8")
     report = json.loads(run(course, *graded).stdout)
     assert [(track["name"], track["title"], track["max_score"]) for track in report["tracks"]] == [
-        ("core", "Attention from scratch", 14.0), ("positions", "Where a token is", 8.0),
-    ]  # fmt: skip
+        ("core", "Attention from scratch", 14.0),
+        ("positions", "Where a token is", 8.0),
+    ]
     assert (report["score"], report["max_score"]) == (sum(track["score"] for track in report["tracks"]), 22.0)
     assert [step["track"] for step in report["steps"]] == ["core", "core", "positions"]
     said = run(course, "grade", "--submission", str(folder), "--html", str(tmp_path / "report.html")).stdout

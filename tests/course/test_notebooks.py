@@ -322,7 +322,7 @@ EARLIER = "import torch\nfrom torch.nn import functional as F\nSCALE = 2\ndef so
         ("def f():\n    return torch.e", "import torch\ndef f():\n    return torch.e"),
         ("@torch.no_grad()\ndef f():\n    pass", "import torch\n@torch.no_grad()\n"),
     ],
-)  # fmt: skip
+)
 def test_names_of_earlier_cells_are_there(source: str, becomes: str) -> None:
     """They are imported in a line that was there already, so that the numbers of the others stay."""
     given = answer_cells.with_earlier_names({"step01_scores": EARLIER, "step02_softmax": source})["step02_softmax"]

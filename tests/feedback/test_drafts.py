@@ -101,11 +101,13 @@ def test_a_draft_holds_all_that_it_needs(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "source",
     [
-        None, "def (", "def renormalise(weights, mask):\n    return weights\n",
+        None,
+        "def (",
+        "def renormalise(weights, mask):\n    return weights\n",
         "from torch import *\ndef masked_softmax(scores, mask):\n    return relu(scores)\n",
         "import exercises.step02_softmax\ndef masked_softmax(scores, mask):\n    return softmax(scores)\n",
     ],
-)  # fmt: skip
+)
 def test_no_draft_is_made_of_what_could_not_run(source: str | None) -> None:
     """One that fails for another reason than the student's would be caught, and prove nothing."""
     with pytest.raises(drafts.NoDraft):

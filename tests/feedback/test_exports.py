@@ -379,8 +379,10 @@ def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) ->
     names = class_list.folders(tmp_path)
     found = list(roster.students(tmp_path, names, "attention"))
     assert [(one.name, one.canvas_id, one.late) for one in found] == [
-        ("anon_12345", "", True), ("anon_x7Ab2", "", False), ("kim_min", "1235", True),
-    ]  # fmt: skip
+        ("anon_12345", "", True),
+        ("anon_x7Ab2", "", False),
+        ("kim_min", "1235", True),
+    ]
     assert all("step01_scores" in one.submission.sources for one in found)
 
 

@@ -48,8 +48,10 @@ def student(name: str, section: str, status: str) -> Graded:
 @pytest.mark.parametrize("spoken", ["en", "ko"])
 def test_every_page_fits_and_can_be_read(spoken: str, tmp_path: Path) -> None:
     """Nothing goes beyond the window, nothing is too faint or too small, and no table is a column of letters."""
-    graded = [student(f"Student {number:02} of a long name", "AB"[number % 2], "open" if number == 3 else "fail")
-              for number in range(12)]  # fmt: skip
+    graded = [
+        student(f"Student {number:02} of a long name", "AB"[number % 2], "open" if number == 3 else "fail")
+        for number in range(12)
+    ]
     standings = [standing(one) for one in graded]
     row = TermRow("Ada", "A", {"week1": 9.0, "week2": None}, "50.00", {"week2": "Excused (" + "ill " * 20 + ")."})
     term = alone("week1", STEPS)

@@ -45,7 +45,7 @@ def graded(student: str, *checks: CheckResult) -> Graded:
     status = "pass" if score == most else "fail"
     step = StepResult(
         name=STEP, title="A mask", status=status, score=score, max_score=most, seconds=0.1, checks=list(checks)
-    )  # fmt: skip
+    )
     report = Report(submission=student, seed=7, isolation=[], devices={}, score=score, max_score=most, steps=[step])
     return Graded(student=student, file=student, key="", report=report)
 
@@ -122,9 +122,11 @@ def test_hostile_code_is_shown_and_nothing_else(source: str) -> None:
     found = mistakes.mistakes(entries, {name: {STEP: source} for name in students})
     analysis, clusters = items.items(entries), items.clusters(entries)
     written = [
-        pages.slides(found, 3), pages.staff(found, 3), items.items_csv(analysis),
+        pages.slides(found, 3),
+        pages.staff(found, 3),
+        items.items_csv(analysis),
         pages.items(analysis, clusters, 3, results="dist/class"),
-    ]  # fmt: skip
+    ]
     assert not [
         bad for bad in ("<img src", "<script>x", "<script>alert", "\x1b", "\u202e") for text in written if bad in text
     ]
@@ -259,7 +261,7 @@ def test_half_a_copy_is_found_and_a_known_source_too() -> None:
     students["old"] = disguised(earlier["student 14"])
     del students["student 00"]
     found = similarity.pairs(students, STUBS, {f"2025/{name}": files for name, files in earlier.items()})
-    first = {(pair.first, pair.second, pair.known) for pair in found[:2]}
+    first = {(pair.first, pair.second, pair.is_known) for pair in found[:2]}
     assert first == {("half", "student 01", False), ("old", "2025/student 14", True)}
 
 

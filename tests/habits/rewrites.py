@@ -148,9 +148,10 @@ def right(step: Step, most: int = 2) -> Iterator[str]:
     tree = ast.parse(with_exercise_imports(text))
     own = f"exercises.{step.name}"
     parts = [
-        node for node in tree.body
+        node
+        for node in tree.body
         if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("grader", "solutions", own)))
-    ]  # fmt: skip
+    ]
     found = 0
     for node in parts:
         replaced = _replaced(node)

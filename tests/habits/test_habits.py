@@ -140,12 +140,14 @@ def notebook(first: int) -> str:
     habits = [name for name in NAMES if name not in OF_CELLS]
     cells = [
         {
-            "cell_type": "code", "outputs": [], "execution_count": None,
+            "cell_type": "code",
+            "outputs": [],
+            "execution_count": None,
             "source": f"# {step.name}\n{HABITS[habits[(first + place) % len(habits)]](step.solved())}",
             "metadata": {"nbgrader": {"grade_id": step.name, "solution": True}},
         }
         for place, step in enumerate(CORE)
-    ]  # fmt: skip
+    ]
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 

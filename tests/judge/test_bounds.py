@@ -151,9 +151,11 @@ def test_a_check_that_fails_on_one_device_has_no_points_on_the_other() -> None:
 def test_a_function_that_is_off_limits_loses_every_check_that_calls_it() -> None:
     """Those of other functions keep their points, and a fault of ours stays one."""
     endings = [
-        ended("a", "fail", called="f", off_limits="f"), ended("b", "pass", called="fg"), ended("c", "pass", called="g"),
+        ended("a", "fail", called="f", off_limits="f"),
+        ended("b", "pass", called="fg"),
+        ended("c", "pass", called="g"),
         ended("d", "error", called="f"),
-    ]  # fmt: skip
+    ]
     results = outcome.results(endings, "", "")
     assert [(result.status, result.points) for result in results] == [
         ("fail", 0.0), ("fail", 0.0), ("pass", 1.0), ("error", 0.0),
@@ -189,10 +191,11 @@ def test_a_person_may_give_a_step_what_it_is_worth_and_no_more(term: assignments
 def test_extra_credit_is_earned_on_top_of_a_total_that_it_does_not_raise(term: assignments.Term) -> None:
     """6 and twice 8 points make the total; what step 3 gave is added to what was earned."""
     steps = [
-        StepResult(name=name, track="core", title=name, status="pass", score=worth, max_score=worth, seconds=0.0,
-                   checks=[])
+        StepResult(
+            name=name, track="core", title=name, status="pass", score=worth, max_score=worth, seconds=0.0, checks=[]
+        )
         for name, worth in (("step01_scores", 6.0), ("step02_softmax", 8.0), ("step03_attention", 7.0))
-    ]  # fmt: skip
+    ]
     report = Report(
         submission="ada", seed=1, isolation=[], devices={}, score=21.0, max_score=21.0, tracks=[], steps=steps
     )

@@ -285,8 +285,9 @@ def test_what_is_written_runs_and_what_is_not_is_the_kits(tmp_path: Path) -> Non
     found = parts.gather(needs, folder, None, grade)
     assert asked == [["step03_attention"]]
     assert {step: part.whose for step, part in found.items()}.items() >= {
-        ("step03_attention", "yours"), ("step10_flash", "reference"),
-    }  # fmt: skip
+        ("step03_attention", "yours"),
+        ("step10_flash", "reference"),
+    }
     assert found["step03_attention"].attention.__module__ == "exercises.step03_attention"
 
 
@@ -392,8 +393,10 @@ def test_runs_are_noted_where_a_learner_wants_that(tmp_path: Path) -> None:
     assert lab_log.add(tmp_path, "flash", predicted=False, stopped=True)
     assert lab_log.add(tmp_path, "scale", predicted=False, stopped=False)
     assert [(run.lab, run.predicted, run.stopped) for run in lab_log.read(tmp_path)] == [
-        ("scale", True, False), ("flash", False, True), ("scale", False, False),
-    ]  # fmt: skip
+        ("scale", True, False),
+        ("flash", False, True),
+        ("scale", False, False),
+    ]
     assert lab_log.names(tmp_path) == ("flash", "scale")
     file = tmp_path / lab_log.FILE
     for damaged in (b"", b"{}", b'[{"lab": 3}]', b"\xff", b"[" * 300_000):

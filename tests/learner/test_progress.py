@@ -200,12 +200,13 @@ def settled(page: Asked) -> dict[str, Any]:
     """What the page says once nothing is being graded."""
     state = page.settled()
     return {
-        "points": state["points"], "next": state["next"],
+        "points": state["points"],
+        "next": state["next"],
         "passed": {
             track["name"]: f"{track['passed']} of {len(track['steps'])}" if track["started"] else "not started"
             for track in state["tracks"]
         },
-    }  # fmt: skip
+    }
 
 
 def last_line(session: Session) -> str:

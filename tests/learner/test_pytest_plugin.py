@@ -188,8 +188,10 @@ def test_collecting_is_light(tmp_path: Path) -> None:
     listed = [line for line in done.stdout.splitlines() if "::" in line]
     assert listed == [
         f"{step.check_file.relative_to(ROOT).as_posix()}::{check.name}"
-        for step in steps.steps() if step.track == "core" for check in step.checks
-    ]  # fmt: skip
+        for step in steps.steps()
+        if step.track == "core"
+        for check in step.checks
+    ]
 
 
 @pytest.mark.parametrize("step", steps.steps(), ids=lambda step: step.name)

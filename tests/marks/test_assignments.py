@@ -231,8 +231,9 @@ def test_nbgrader_gives_the_same_marks(through_class: SimpleNamespace) -> None:
         nbgrader(folder, "autograde", name)
     assert gradebook_marks(folder, term) == {
         (name, student): pytest.approx(mark)
-        for name in term.assignments for student, mark in points(through_class.played, name).items()
-    }  # fmt: skip
+        for name in term.assignments
+        for student, mark in points(through_class.played, name).items()
+    }
     with (through_class.played.folder / "overrides.csv").open("a") as file:
         file.write("sums,brook,3,2,an oral exam\n")
     said = nbgrader(folder, "autograde", "sums", "--force")
@@ -290,9 +291,11 @@ def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.Monke
                 exec(cell.source.rpartition("\n")[0], space := {})
                 given[marked["grade_id"]] = (eval(cell.source.rpartition("\n")[2], space), marked["points"])
     assert given == {
-        "step01_scores_points": (3.0, 6.0), "step02_softmax_points": (8.0, 16.0),
-        "step04_causal_mask_points": (4.0, 8.0), "step07_heads_points": (0.0, 0.0),
-    }  # fmt: skip
+        "step01_scores_points": (3.0, 6.0),
+        "step02_softmax_points": (8.0, 16.0),
+        "step04_causal_mask_points": (4.0, 8.0),
+        "step07_heads_points": (0.0, 0.0),
+    }
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -450,9 +453,7 @@ def test_a_length_of_time_has_its_two_largest_units(minutes: float, said: str) -
     assert moments.said(timedelta(minutes=minutes)) == said
 
 
-@pytest.mark.parametrize(
-    ("earlier", "changed"), [([], []), ([4.0], []), ([4.0, None], [4.0]), ([None, 2.0], [])]
-)  # fmt: skip
+@pytest.mark.parametrize(("earlier", "changed"), [([], []), ([4.0], []), ([4.0, None], [4.0]), ([None, 2.0], [])])
 def test_a_first_mark_is_a_change_where_the_last_one_was_taken_away(
     earlier: list[float | None], changed: list[float], tmp_path: Path
 ) -> None:
@@ -492,8 +493,10 @@ def test_the_total_of_a_track_is_of_its_own_steps(tmp_path: Path) -> None:
     graded = msgspec.structs.replace(report(), steps=steps, tracks=tracks)
     totals = marks.marked(graded, marking.mark("ada", graded)).tracks
     assert {track.name: (track.score, track.max_score) for track in totals} == {
-        "core": (1.1, 4.0), "other": (1.4, 6.0), "third": (0.0, 0.0),
-    }  # fmt: skip  # step 2 counts twice
+        "core": (1.1, 4.0),
+        "other": (1.4, 6.0),
+        "third": (0.0, 0.0),
+    }  # step 2 counts twice
 
 
 REASONS = {

@@ -198,10 +198,12 @@ def test_the_line_of_parts_accuses_nothing_that_is_only_used(grader: Grader) -> 
     assert "GroupedQueryAttention ✗" in said
     assert "kv_cache_bytes: not written yet" in said
     step = graded(
-        grader, 28, ("from torch.amp import GradScaler\n", "from typing import Any as Scaler\n"),
+        grader,
+        28,
+        ("from torch.amp import GradScaler\n", "from typing import Any as Scaler\n"),
         ("GradScaler | None", "Scaler | None"),
         ("    if step < warmup_steps:", "    raise NotImplementedError\n    if step:"),
-    )  # fmt: skip
+    )
     said = terminal.parts(step)
     assert "learning_rate: not written yet" in said
     assert "GPT ✗" not in said.replace("CheckpointedGPT", "")

@@ -177,8 +177,9 @@ NAMES = (
 def odd_class() -> list[Standing]:
     """People with long and odd names, in all of the core; one handed in files that nobody read."""
     core = [name for name in choice.step_names(None, choice.CORE) if name not in (MASK, DROPOUT)]
-    found = [student(name, *(step(one, "fail", ("a_misconception_of_no_catalogue" * 3,)) for one in core))
-             for name in NAMES]  # fmt: skip
+    found = [
+        student(name, *(step(one, "fail", ("a_misconception_of_no_catalogue" * 3,)) for one in core)) for name in NAMES
+    ]
     unread = tuple((f"{name}.py.txt", "its name is not that of a step") for name in NAMES)
     return [*found, msgspec.structs.replace(found[0], student="nobody", unread=unread)]
 

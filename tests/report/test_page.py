@@ -262,9 +262,7 @@ def test_sizes_and_values_of_heat_maps() -> None:
         cells = re.findall(r">[^<\s]+</text>", "".join(groups))
         assert len(cells) == (2 * rows * columns if max(rows, columns) <= heat_map.NUMBERED else 0)
         assert sum(cell.differs for _title, lines in drawn.tables for line in lines for cell in line) == 2
-    infinite = Parting(
-        expected=[[None, 1.0]], got=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0]
-    )  # fmt: skip
+    infinite = Parting(expected=[[None, 1.0]], got=[[2.0, 1.0]], differs=[[True, False]], slice=[], place=[0, 0])
     drawn = page.heat_map(infinite, "x")
     assert "×" in str(drawn.panels)
     assert [[cell.differs for cell in line] for _title, lines in drawn.tables for line in lines] == [[True, False]] * 2
@@ -274,14 +272,13 @@ def test_sizes_and_values_of_heat_maps() -> None:
 
 def test_masks_are_shown_as_true_and_false() -> None:
     """In the picture and in the tables, as in the code."""
-    mask = Parting(
-        expected=[[True, False]], got=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0]
-    )  # fmt: skip
+    mask = Parting(expected=[[True, False]], got=[[False, False]], differs=[[True, False]], slice=[], place=[0, 0])
     drawn = page.heat_map(mask, "x")
     assert ">True<" in str(drawn.panels)
     assert [[cell.text for cell in line] for _title, lines in drawn.tables for line in lines] == [
-        ["True", "False"], ["False", "False"],
-    ]  # fmt: skip
+        ["True", "False"],
+        ["False", "False"],
+    ]
     assert "expected True, got False" in " ".join(drawn.caption)
 
 

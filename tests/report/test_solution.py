@@ -112,8 +112,10 @@ def test_comments_are_in_the_language_of_the_screen() -> None:
     with language.use("ko"):
         korean = solutions.solution("step09_fused_qkv").reference
     english = solutions.solution("step09_fused_qkv").reference
-    said = {spoken: {text for _line, _count, text in solutions.comments(code)} for spoken, code in
-            (("en", english), ("ko", korean))}  # fmt: skip
+    said = {
+        spoken: {text for _line, _count, text in solutions.comments(code)}
+        for spoken, code in (("en", english), ("ko", korean))
+    }
     assert len(said["en"]) >= 3 and not said["en"] & said["ko"]
     assert "# (B, H, T, d)" in korean
     assert ast.unparse(_undocumented(korean)) == ast.unparse(_undocumented(english))

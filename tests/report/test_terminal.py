@@ -152,9 +152,11 @@ def test_one_reason_is_said_once() -> None:
 
     at = "at line 7 of ex/step01_scores.py, in f: return kye"
     checks = [
-        check("first", f"called    f(1)\nf raised NameError\n{at}"), check("second", f"called    g(2)\ng raised\n{at}"),
-        check("third", f"h raised\n{at}"), check("other", "expected  1\ngot       2"),
-    ]  # fmt: skip
+        check("first", f"called    f(1)\nf raised NameError\n{at}"),
+        check("second", f"called    g(2)\ng raised\n{at}"),
+        check("third", f"h raised\n{at}"),
+        check("other", "expected  1\ngot       2"),
+    ]
     step = StepResult(
         name="step01_scores", title="T", status="fail", score=0.0, max_score=4.0, seconds=0.0, checks=checks
     )

@@ -40,8 +40,10 @@ def test_the_glossary_has_one_row_for_a_term() -> None:
 
 def test_the_test_finds_what_it_looks_for() -> None:
     assert [found[0] for found in unwanted().finditer("인과 마스크, 인과성, 확인과, 짝수, 짝이, 레이어")] == [
-        "인과", "짝", "레이어",
-    ]  # fmt: skip
+        "인과",
+        "짝",
+        "레이어",
+    ]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(paths.ROOT).as_posix())

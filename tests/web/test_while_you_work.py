@@ -172,11 +172,13 @@ def test_axe_finds_nothing_serious(folder: Path, opened: Opened, spoken: str) ->
     )
     (folder / f"{STEP}.py").write_text(RIGHT.replace(".tril()", ".triu()"), encoding="utf-8")
     ready = {
-        "/step/1": "document.querySelector('.way')", "/step/4": "document.querySelector('.lead')",
-        "/step/5": "document.querySelector('.status.todo')", "/step/16": "document.querySelector('.status.away')",
+        "/step/1": "document.querySelector('.way')",
+        "/step/4": "document.querySelector('.lead')",
+        "/step/5": "document.querySelector('.status.todo')",
+        "/step/16": "document.querySelector('.status.away')",
         "/lab/mask": "document.querySelector('.prediction')",
         "/explore": "document.querySelector('#explore canvas, #explore svg')",
-    }  # fmt: skip
+    }
     for place, shown in ready.items():
         go(tab, place)
         tab.until(f"location.pathname == '{place}' && {shown}")

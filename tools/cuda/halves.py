@@ -27,9 +27,11 @@ def _losses(device: str, precision: str, steps: int) -> dict[str, Any]:
     before = evaluate(model, batches)
     losses = [train_step(model, optimizer, batches, RATE, 1.0, precision, scaler)[0] for _step in range(steps)]
     return {
-        "before": before, "losses": losses, "after": evaluate(model, batches),
+        "before": before,
+        "losses": losses,
+        "after": evaluate(model, batches),
         "scale": scaler.get_scale() if scaler else None,
-    }  # fmt: skip
+    }
 
 
 def _overflow(device: str) -> dict[str, Any]:

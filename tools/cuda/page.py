@@ -30,10 +30,12 @@ def html(found: Found, spoken: str) -> str:
     can_draw = importlib.util.find_spec("matplotlib") is not None
     machine = found["machine"]
     facts = [
-        (words["machine"], machine["name"]), (words["device"], found["device"]),
+        (words["machine"], machine["name"]),
+        (words["device"], found["device"]),
         *((name, machine[name]) for name in ("driver", "torch", "cuda", "TF32", "triton", "python") if machine[name]),
-        (words["date"], found["date"]), (words["seconds"], f"{found['seconds']:.0f}"),
-    ]  # fmt: skip
+        (words["date"], found["date"]),
+        (words["seconds"], f"{found['seconds']:.0f}"),
+    ]
     notes = [words["cpu"]] * (found["device"] == "cpu") + [words["quick"]] * found["quick"]
     return (
         environment(STYLES, HERE)
@@ -55,8 +57,10 @@ def findings(found: Found, words: Words) -> Iterator[str]:
         yield words["f_lacking"].format(steps=", ".join(lacking))
     if found["not_graded"]:
         yield words["f_late"].format(count=found["not_graded"])
-    sums = {name: sum(one[name] for one in found["right_and_wrong"])
-            for name in ("variants", "passed", "wrong_ways", "refused", "not_tried")}  # fmt: skip
+    sums = {
+        name: sum(one[name] for one in found["right_and_wrong"])
+        for name in ("variants", "passed", "wrong_ways", "refused", "not_tried")
+    }
     yield words["f_right"].format(passed=sums["passed"], count=sums["variants"])
     yield words["f_wrong"].format(refused=sums["refused"], count=sums["wrong_ways"])
     if sums["not_tried"]:
@@ -121,9 +125,11 @@ def _lines(rows: list[dict[str, Any]], figure: str, title: str, words: Words) ->
         for name in names:
             own = [row for row in rows if row["name"] == name]
             drawing.axes.plot(
-                [row["T"] for row in own], [row[figure] for row in own], label=words["names"][name],
+                [row["T"] for row in own],
+                [row[figure] for row in own],
+                label=words["names"][name],
                 **plot.style(list(words["names"]).index(name)),
-            )  # fmt: skip
+            )
         drawing.axes.set_xscale("log", base=2)
         drawing.axes.set_yscale("log")
         drawing.axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
