@@ -323,6 +323,7 @@ def _require_whole(entry: Entry, of_many_steps: bool) -> None:
 
 
 def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tuple[str, str, str]:
+    """The three lines of an entry's text, if need be those of another document that it names. Raises Unreadable."""
     said_in = entry.ways[0].facts.said_in if entry.ways else None
     if said_in is None:
         return entry.said

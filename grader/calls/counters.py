@@ -12,7 +12,7 @@ import gc
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,23 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from grader.calls import private_torch as private
-from grader.calls.private_torch import (
-    UncompiledMode,
-    element_size,
-    fallthrough_kernel,
-    in_place_of,
-    include,
-    is_included,
-    length,
-    redispatch,
-    storage_of,
-    storage_size,
-)
+from grader.calls.private_torch import include, is_included, length, redispatch, storage_of
 from grader.calls.values import leaves
 
 PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and is otherwise unused
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
+NUMBERS = (int, float, complex)
 KEY = private.key_named(PLACE)
 _AFTER = private.keys_after(KEY)
 
@@ -76,11 +66,9 @@ class Op(NamedTuple):
     call: Callable[..., Any]
     runs_others: bool  # the ops inside it are to be seen: it is composed of them, or it is not torch's own
     tensors: tuple[int, ...]  # the positions of arguments that may hold a tensor
-
-    @property
-    def short(self) -> str:
-        """Its name alone: `add`."""
-        return self.name.partition("::")[2].partition(".")[0]
+    aliases: bool  # its results are views of its arguments, or these themselves
+    short: str  # its name alone: `add`
+    multiplies: str  # how `MatrixProducts` counts it, if it does
 
 
 _OPS: dict[int, Op] = {}
@@ -94,22 +82,25 @@ def _found(op: Any) -> Op:
         handle = private.handle_of(qualified, overload)
         # In inference mode a composed op gets as far as our key.
         runs_others = qualified.partition("::")[0] not in NAMESPACES or private.has_kernel(name, COMPOSITE)
-        arguments = handle.schema().arguments
-        tensors = tuple(index for index, one in enumerate(arguments) if isinstance(one.type, torch.TensorType))
-        call = private.overload_of(qualified, overload)[0]
-        found = _OPS[id(op)] = Op(op, name, handle, call, runs_others, tensors)
+        schema = handle.schema()
+        tensors = tuple(index for index, one in enumerate(schema.arguments) if isinstance(one.type, torch.TensorType))
+        grows = any(one.kwarg_only and one.alias_info for one in schema.arguments)  # what is given as `out`
+        aliases = not grows and bool(schema.returns) and all(one.alias_info for one in schema.returns)
+        call, short = private.overload_of(qualified, overload)[0], qualified.partition("::")[2]
+        found = _OPS[id(op)] = Op(op, name, handle, call, runs_others, tensors, aliases, short, _multiplication(short))
     return found
 
 
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an op that was dispatched to our key, and tells all observers."""
-    op = _found(op)
-    if (not EveryOp.watching or op.runs_others) and not _has_number_for_tensor(op, args):
+    op = _OPS.get(id(op)) or _found(op)
+    watching = EveryOp.watching
+    if (not watching or op.runs_others) and not _has_number_for_tensor(op, args):
         return redispatch(op.handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
     try:
         result = _called(op, args, kwargs)  # not `redispatch`, which takes no number for a tensor
-        for watcher in EveryOp.watching:
+        for watcher in watching:
             watcher.see(op, args, result)
     finally:
         include(KEY, True)
@@ -117,7 +108,10 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _has_number_for_tensor(op: Op, args: tuple[Any, ...]) -> bool:
-    return any(isinstance(args[place], int | float | complex) for place in op.tensors if place < len(args))
+    for place in op.tensors:  # called for each op that passes here: a generator takes twice as long
+        if place < len(args) and not isinstance(args[place], Tensor) and isinstance(args[place], NUMBERS):
+            return True
+    return False
 
 
 def _called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,13 +151,13 @@ class _Fallback:
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
 _DETACHED = private.Kernels("aten")
-_DETACHED.impl("aten::detach", fallthrough_kernel, PLACE)
+_DETACHED.impl("aten::detach", private.fallthrough_kernel, PLACE)
 
 
 def rest() -> None:
     """Removes the handler at our key until an observer needs it again."""
     if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
-        _Fallback.register(fallthrough_kernel, looks=False)
+        _Fallback.register(private.fallthrough_kernel, looks=False)
 
 
 def let_pass() -> None:
@@ -193,6 +187,17 @@ COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse
 ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and key, and of weights and value
 
 
+def _multiplication(name: str) -> str:
+    """The way in which `MatrixProducts` counts an op of this name; empty if it doesn't."""
+    if name in FACTORS:
+        return "matrices"
+    if ATTENTION in name and "backward" not in name:
+        return "attention"
+    if ELEMENTWISE.match(name):
+        return "elements"
+    return "others" if PRODUCTS.search(name) else ""
+
+
 class LargestStorage(EveryOp):
     """Records the largest storage, in elements, of any tensor that an op returns inside the block."""
 
@@ -201,9 +206,9 @@ class LargestStorage(EveryOp):
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results."""
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor):
-                self.measured = max(self.measured, _elements(leaf))
+        for leaf in (result,) if isinstance(result, Tensor) else _several(result):
+            if (elements := _elements(leaf)) > self.measured:
+                self.measured = elements
 
 
 class LiveStorages(EveryOp):
@@ -217,26 +222,44 @@ class LiveStorages(EveryOp):
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Adds the storages of an op's results, except those of its arguments."""
-        given = {
-            storage_of(leaf).data_ptr() for leaf in leaves(args) if isinstance(leaf, Tensor) and _has_storage(leaf)
-        }
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and _has_storage(leaf) and not leaf.is_meta:
-                storage = storage_of(leaf)
-                if storage.data_ptr() not in given:
-                    elements = storage_size(storage) // element_size(leaf)
-                    self._made.append((private.WeakStorage(storage), elements))
-                    self._total += elements
+        for leaf, storage in _new_storages(op, args, result):
+            if not leaf.is_meta:
+                elements = private.storage_size(storage) // private.element_size(leaf)
+                self._made.append((private.WeakStorage(storage), elements))
+                self._total += elements
         if self._total > self.measured:  # else it is no new peak, whatever has been freed
             self._made = [made for made in self._made if not made[0].expired()]
             self._total = sum(elements for _storage, elements in self._made)
             self.measured = max(self.measured, self._total)
 
 
+def _several(result: Any) -> list[Tensor]:
+    """The tensors of a result that is none itself."""
+    return [leaf for leaf in result if isinstance(leaf, Tensor)] if isinstance(result, list | tuple) else []
+
+
+def _new_storages(op: Op, args: tuple[Any, ...], result: Any) -> Iterator[tuple[Tensor, Any]]:
+    """The tensors among an op's results that share no storage with its arguments, with their storages."""
+    for leaf in () if op.aliases else (result,) if isinstance(result, Tensor) else _several(result):
+        if _has_storage(leaf) and not _is_of((storage := storage_of(leaf)).data_ptr(), args):
+            yield leaf, storage
+
+
+def _is_of(place: int, args: Iterable[Any]) -> bool:
+    """Whether the storage at this place in memory is that of an argument."""
+    for leaf in args:
+        if isinstance(leaf, Tensor):
+            if _has_storage(leaf) and storage_of(leaf).data_ptr() == place:
+                return True
+        elif isinstance(leaf, list | tuple) and _is_of(place, leaf):
+            return True
+    return False
+
+
 def _elements(tensor: Tensor) -> int:
     """The number of elements in a tensor's storage; for a sparse tensor, in that of its values."""
     if tensor.layout == torch.strided:
-        return int(storage_size(storage_of(tensor)) // element_size(tensor))
+        return int(private.storage_size(storage_of(tensor)) // private.element_size(tensor))
     if tensor.layout == torch.sparse_coo:
         return tensor._values().numel()
     return tensor.values().numel() if tensor.layout in COMPRESSED else tensor.numel()
@@ -255,19 +278,21 @@ class MatrixProducts(EveryOp):
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Counts the products of an op."""
-        name = op.short
-        if name in FACTORS:
-            first, second = args[FACTORS[name] :][:2]
+        kind = op.multiplies
+        if not kind:
+            return
+        if kind == "matrices":
+            first, second = args[FACTORS[op.short] :][:2]
             self._count(first, length(first) * (second.shape[-1] if second.dim() > 1 else 1))
-        elif ATTENTION in name and "backward" not in name:
+        elif kind == "attention":
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
-        elif ELEMENTWISE.match(name):
+        elif kind == "elements":
             given = [length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor)]
             for made in leaves(result):
                 if isinstance(made, Tensor) and length(made) > max(given):
                     self._count(made, length(made))
-        elif PRODUCTS.search(name):
+        else:
             # Of an (m, k) and a (k, n) matrix, m * n * k is the root of the product of all three sizes.
             sizes = sorted(length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor))[-2:]
             for made in leaves(result):
@@ -278,25 +303,6 @@ class MatrixProducts(EveryOp):
         if self.on_meta or not factor.is_meta:
             work = 8 if factor.is_complex() else 2
             self.measured[str(factor.dtype).removeprefix("torch.")] += work * products
-
-
-class Narrowed(UncompiledMode):
-    """Notes whether an op inside the block gives a float32 or a half."""
-
-    supports_higher_order_operators = True  # torch.cond and the like are run as they are
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
-        self.seen = False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Runs an op, and sets `seen` if a result is a float other than float64."""
-        result = func(*args, **(kwargs or {}))
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
-        return result
 
 
 class SavedForBackward(EveryOp):
@@ -341,10 +347,8 @@ class SavedForBackward(EveryOp):
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results, except those of its arguments, which were made before."""
-        given = {leaf.untyped_storage().data_ptr() for leaf in args if isinstance(leaf, Tensor) and _has_storage(leaf)}
-        for leaf in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(leaf, Tensor) and _has_storage(leaf) and leaf.untyped_storage().data_ptr() not in given:
-                self._make(leaf)
+        for leaf, _storage in _new_storages(op, args, result):
+            self._make(leaf)
 
     def _make(self, made: Tensor) -> None:
         storage = made.untyped_storage()
@@ -375,7 +379,7 @@ def _has_storage(tensor: Tensor) -> bool:
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
     """torch's function that pushes saved-tensor hooks, telling the active count what the hooks store."""
 
-    @in_place_of(push)
+    @private.in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         watch = SavedForBackward.active
 

@@ -23,7 +23,6 @@ from grader.calls.counters import (
     LargestStorage,
     LiveStorages,
     MatrixProducts,
-    Narrowed,
     SavedForBackward,
 )
 from grader.calls.private_torch import FunctionMode, UncompiledMode, beside_modes, in_place_of, tree_map
@@ -196,6 +195,25 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
         elif isinstance(value, list | tuple):
             tensors += [item for item in value if isinstance(item, Tensor)]
     return tensors
+
+
+class Narrowed(UncompiledMode):
+    """Notes whether an op inside the block gives a float32 or a half."""
+
+    supports_higher_order_operators = True  # torch.cond and the like are run as they are
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.seen = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Runs an op, and sets `seen` if a result is a float other than float64."""
+        result = func(*args, **(kwargs or {}))
+        for leaf in result if isinstance(result, list | tuple) else (result,):
+            self.seen |= isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
+        return result
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -388,6 +388,7 @@ def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
 
 
 def _sendable(leaf: Any) -> Any:
+    """A value as a call sends it: handles as ids, answers as their values, dtypes and devices by name."""
     match leaf:
         case Handle():
             return HandleId(leaf.number)

@@ -246,6 +246,7 @@ class Round:
         self._done(chosen, chosen.attempt)
 
     def _done(self, graded: Graded, attempt: int, from_ledger: bool = False) -> None:
+        """Marks a student's result, writes the files about it if they have changed, and notes its standing."""
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not from_ledger or self._lacks(graded):
@@ -291,6 +292,7 @@ def _possible(step: StepResult, steps: Collection[str]) -> bool:
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
+    """The record of a student before grading."""
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,

@@ -19,6 +19,7 @@ CAPSTONE = "capstone.lab"
 
 
 def _common_options(parser: Parser) -> None:
+    """Adds the options that all of these commands have."""
     parser.option("--text", metavar="TEXT", help=_("A text of your own: a file, or the words themselves."))
     parser.option("--device", common.device_name, metavar="cpu|cuda|mps|…", default="cpu", help=_("Where it runs."))
     parser.option("--seed", integer(0, 2**31 - 1), metavar="N", default=1, help=_("Repeat a run with the same draws."))
@@ -37,6 +38,7 @@ def _seconds_option(parser: Parser) -> None:
 
 
 def _drawing_options(parser: Parser) -> None:
+    """Adds the options of how tokens are drawn."""
     parser.option("--tokens", integer(1, MOST_TOKENS), metavar="N", default=80, help=_("How many tokens."))
     parser.option(
         "--temperature", number(0, 1000), metavar="T", default=0.8, help=_("0 takes the likeliest token each time.")
@@ -45,11 +47,13 @@ def _drawing_options(parser: Parser) -> None:
 
 
 def _lab_line(parser: Parser) -> None:
+    """Adds the options of `lab`."""
     parser.argument("NAME", help=_("The lab; without it, the list of them."))
     _demo_line(parser)
 
 
 def _demo_line(parser: Parser) -> None:
+    """Adds the options of `lab`."""
     _common_options(parser)
     _seconds_option(parser)
     predicted = _("Your prediction: a number or words; empty for none.")
@@ -64,6 +68,7 @@ def _demo_line(parser: Parser) -> None:
 
 
 def _train_line(parser: Parser) -> None:
+    """Adds the options of `train`."""
     _common_options(parser)
     _seconds_option(parser)
     parser.option("--steps", integer(1), metavar="N", help=_("So many steps, however long they take."))
@@ -80,6 +85,7 @@ def _train_line(parser: Parser) -> None:
 
 
 def _generate_line(parser: Parser) -> None:
+    """Adds the options of `generate`."""
     _common_options(parser)
     _drawing_options(parser)
     parser.option(
@@ -88,6 +94,7 @@ def _generate_line(parser: Parser) -> None:
 
 
 def _gpt2_line(parser: Parser) -> None:
+    """Adds the options of `gpt2`."""
     _common_options(parser)
     _drawing_options(parser)
     parser.option(
@@ -99,6 +106,7 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
     """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
 
     def run(options: Namespace) -> int:
+        """Imports the command's module, which loads torch, and runs it. Returns its exit code; raises BadInput."""
         if "out" in options:
             common.make_folder(options.out, f"{command} --out OTHER")
         import torch

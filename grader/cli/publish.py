@@ -18,6 +18,7 @@ def _folder_option(default: str, parser: Parser) -> None:
 
 
 def _release_kit(args: Namespace) -> None:
+    """Builds the files of a release, and prints the size of each part. Raises BadInput."""
     common.require_solutions()
     common.require_place(args.folder, "release-kit --folder OTHER")
     from grader.publish import wheel
@@ -36,6 +37,7 @@ def _release_kit(args: Namespace) -> None:
 
 
 def _site(args: Namespace) -> None:
+    """Builds the site, and prints its first page. Raises BadInput."""
     common.require_solutions()
     common.require_place(args.folder, "site --folder OTHER")
     from grader.publish import site

@@ -25,6 +25,7 @@ def _results_line(parser: Parser) -> None:
 
 
 def _term_line(parser: Parser) -> None:
+    """Adds the options of `term`."""
     assigned.file_option(parser)
     assigned.roster_option(parser)
     parser.option("--results", Path, metavar="FOLDER", default=CLASS, help=_("Where the classes were graded to."))
@@ -32,6 +33,7 @@ def _term_line(parser: Parser) -> None:
 
 
 def _term(args: Namespace) -> None:
+    """Checks the file of assignments and its tables, prints them, and writes the table of the term. Raises BadInput."""
     whole_term = assigned.term(args.assignments)
     if whole_term is None:
         sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
@@ -73,6 +75,7 @@ def _term(args: Namespace) -> None:
 
 
 def _project_line(parser: Parser) -> None:
+    """Adds the options of `project`."""
     _results_line(parser)
     parser.option(
         "--at-least", integer(1), metavar="N", default=2, help=_("Students who made a mistake that gets a slide.")

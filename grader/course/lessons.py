@@ -67,6 +67,7 @@ class Effort:
     difficulty: int = 0
 
     def __str__(self) -> str:
+        """Minutes, and one to three dots for the difficulty; empty if the lesson says none."""
         if not self.minutes:
             return ""
         dots = "●" * self.difficulty + "○" * (3 - self.difficulty)

@@ -17,7 +17,8 @@ ROWS = 40  # students up to which each has a line
 
 
 def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
-    """The students with their scores, or of a large class those without one, and how it went."""
+    """The table of students with scores (in a large class only of those without a score), and counts, median and mean;
+    `kept` is the number of students who were not graded again."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]
@@ -45,6 +46,7 @@ def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
 
 
 def _table(standings: Sequence[Standing]) -> Table:
+    """The table: student, score, a mark for each step."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("student"))
     table.add_column(_("score"), justify="right", no_wrap=True)

@@ -119,6 +119,7 @@ def _cannot() -> list[str]:
 
 
 def _pair_view(pair: SimilarPair, index: int, students: Sources, known_sources: Sources) -> PairView:
+    """A pair as the page shows it; the first WITH_SOURCES pairs with their files side by side."""
     second = (known_sources if pair.is_known else students).get(pair.second, {})
     steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [

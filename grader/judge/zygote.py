@@ -40,6 +40,8 @@ class Zygote:
     """Forks on command, reaps children, and leaves no descendant of a worker behind."""
 
     def __init__(self, control: socket.socket, root: str, cpu_claims: int) -> None:
+        """`control` is the socket of the process that started this one, `cpu_claims` a file with a byte for each
+        CPU."""
         self.root, self.cpu_claims = root, cpu_claims
         self.scratch = Scratch()
         self.readable = kernel.readable_paths(root)

@@ -122,6 +122,7 @@ else:
 
     @contextlib.contextmanager
     def _unix(terminal: int, hear: Callable[[str], None]) -> Iterator[None]:
+        """Reads keys in a thread, without Enter; at the end restores the terminal and the handlers of signals."""
         before = termios.tcgetattr(terminal)
         over_read, over_write = os.pipe()
 
@@ -173,6 +174,7 @@ else:
                     hear(key)
 
     def _in_foreground(terminal: int) -> bool:
+        """Whether this process may read the terminal and change it."""
         try:
             return os.tcgetpgrp(terminal) == os.getpgrp()
         except OSError:  # not this session's terminal, so not in its background

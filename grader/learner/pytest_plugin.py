@@ -188,7 +188,7 @@ class CheckFile(pytest.File):
     """The checks of one step."""
 
     def collect(self) -> Iterator[CheckItem]:
-        """One item for each check, in the order they are written."""
+        """One item for each check, in the order they are written. Raises CollectError if the file does not parse."""
         try:
             checks = outline(self.path)
         except SyntaxError as error:

@@ -194,7 +194,7 @@ def alone(name: str, steps: Sequence[str]) -> Term:
 
 
 class _Reader:
-    """Reads one file; every complaint starts with the place in it."""
+    """Reads one file. Each method returns the checked value of a key, or raises BadTerm with the key's place."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -247,6 +247,7 @@ class _Reader:
             yield f"{kind} {number}", table
 
     def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
+        """One assignment. Raises BadTerm for unknown keys, values out of bounds, or no steps."""
         place = f"assignments.{name}"
         if not name.isidentifier() and not name.replace("-", "_").isidentifier():
             raise self.bad(place, _("a name is letters, digits, _ and -, since folders are named so"))

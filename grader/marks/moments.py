@@ -41,6 +41,7 @@ def moment(value: object, local: tzinfo, *, end: bool = False) -> datetime:
 
 
 def _read(text: str, local: tzinfo, *, end: bool) -> datetime:
+    """The moment in a text, in the zone `local` unless it names one; `end` makes a date the end of its day."""
     try:
         if match := STAMP.fullmatch(text):
             stamp, zoned = datetime.fromisoformat(match[1]), match[2] or ""

@@ -121,6 +121,7 @@ def _is_canvas_column(name: str) -> bool:
 
 
 def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], tuple[str, ...]]:
+    """The students by name, and the columns of Canvas. Raises BadTerm for a name that is there twice."""
     people: dict[str, Enrolled] = {}
     columns = tuple[str, ...]()
     for line, row in _rows(file, text):
@@ -161,6 +162,7 @@ def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, 
 
 
 def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enrolled | None:
+    """The student in a row; None for a row without a name, as Canvas's test student."""
     cells = {
         kind: next((row[name] for name in row if look(name) in names and row[name]), "")
         for kind, names in COLUMNS.items()
@@ -199,6 +201,7 @@ def _full(first: str, last: str) -> str:
 
 
 def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
+    """The members of each group of an assignment; empty without a file."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:

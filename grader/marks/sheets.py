@@ -154,6 +154,7 @@ def pushed(term: Term, assignment: Assignment) -> dict[str, datetime]:
 
 
 def _points(file: Path, line: int, text: str) -> float:
+    """The points in a cell. Raises BadTerm unless it is a number from 0."""
     try:
         points = float(text)
     except ValueError:

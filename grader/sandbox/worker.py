@@ -213,6 +213,7 @@ class _Breakpoint:
 
 
 def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    """The header and payload of the next request; None once the channel is closed."""
     prefix = stream.read(PREFIX.size)
     if len(prefix) < PREFIX.size:
         return None
@@ -221,6 +222,7 @@ def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
 
 
 def _encoded(outcome: Outcome) -> bytes:
+    """The outcome as bytes; of one that can't be encoded, the error."""
     try:
         return encode_outcome(outcome)
     except Exception as error:  # a learner's object that fakes its class

@@ -70,6 +70,7 @@ def main() -> None:
 
 
 def _answer(wanted: Wanted) -> bytes:
+    """A line of JSON: the picture, or the error that drawing it raised."""
     try:
         return msgspec.json.encode(drawn(wanted)) + b"\n"
     except (Exception, SystemExit) as error:

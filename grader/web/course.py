@@ -159,6 +159,7 @@ class CoursePage:
         return lesson.hints(name, self.board.folder, one_more=True)
 
     def _reset(self, name: str) -> dict[str, Any]:
+        """Puts the stub back; the sentence that says what was done, or why not."""
         try:
             return {"said": lessons.as_sentence(lessons.reset(name, self.board.folder))}
         except (lessons.NoStub, OSError) as error:

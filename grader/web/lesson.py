@@ -58,6 +58,7 @@ def found(query: str) -> list[dict[str, Any]]:
 
 @cache
 def _read(name: str, spoken: str) -> str:
+    """The words of a lesson without marks of Markdown; empty without one."""
     try:
         return " ".join(re.sub(r"[#*`>|]|!?\[|\]\([^()]*+\)", "", lessons.reading(name, commands=False)).split())
     except lessons.NoLesson:

@@ -235,7 +235,7 @@ class Events:
         self._send(None)
 
     async def stream(self, request: Request) -> Response:
-        """A page's stream; its first event is the state."""
+        """A page's stream of events, the state first; 503 if MOST_STREAMS are open."""
         if len(self._queues) >= MOST_STREAMS:
             return PlainTextResponse("", 503)
         queue: asyncio.Queue[str | None] = asyncio.Queue()
