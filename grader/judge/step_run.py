@@ -30,7 +30,7 @@ from grader.judge.outcome import Ending
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
 from grader.oracle import probes
-from grader.oracle.diagnostician import most_seconds, of_step
+from grader.oracle.diagnostician import of_step
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
 from grader.sandbox.environment import NO_TERMINAL
@@ -188,7 +188,6 @@ class DeviceRun:
     shows_values: bool = True
     tell: Callable[[Asking], None] | None = None
     endings: list[Ending] = field(default_factory=list)
-    since: float = field(default_factory=time.process_time)  # the search for a diagnosis
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def ask(self) -> None:
@@ -232,11 +231,9 @@ class DeviceRun:
     def diagnose(self, otherwise: Callable[[], dict[str, list[Misconception]]] = dict) -> None:
         """Finds out which misconceptions are behind the checks that fail, and smaller cases. If a failing
         check is left without a diagnosis, `otherwise` is called for more."""
-        self.since = time.process_time()
         found = self._diagnoses()
         failing = [ending for ending in self.endings if ending.verdict.status == "fail" and not ending.is_unwritten]
-        in_time = time.process_time() - self.since < most_seconds(self.step)
-        if in_time and any(ending.check.name not in found for ending in failing):
+        if any(ending.check.name not in found for ending in failing):
             found |= otherwise()
         found |= self._probed(found)
         for ending in self.endings:
@@ -261,7 +258,6 @@ class DeviceRun:
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, if the same checks fail as in another run."""
-        self.since = other.since
         self._end([self._verdict(check, self.answers.seed) for check in self.step.checks])
         each = zip(self.endings, other.endings, strict=True)
         return self._diagnoses() if all(own.verdict.status == its.verdict.status for own, its in each) else {}
@@ -290,8 +286,7 @@ class DeviceRun:
         unwritten = {ending.check.name for ending in self.endings if ending.is_unwritten}
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
-        diagnostician = of_step(self.step, self.answers.witness, self.since)
-        return diagnostician.diagnose(questions, self._ask_again, unwritten)
+        return of_step(self.step, self.answers.witness).diagnose(questions, self._ask_again, unwritten)
 
     @cached_property
     def _own_names(self) -> set[str]:

@@ -56,10 +56,6 @@ def _moved(expression: str | None, by: int) -> str:
 def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
     """Mistakes in a sum, difference, product or quotient: a term or factor left out, doubled or with the wrong sign."""
     left, right = of.source(node.left), of.source(node.right)
-    for side in (node.left, node.right) if isinstance(node.op, ast.Mult | ast.Div | ast.Pow) else ():
-        if NUMBER.fullmatch(of.source(side)):
-            for shown, times in (("2", "2"), ("1/2", "0.5")):
-                yield "number_scaled", side, f"({of.source(side)} * {times})", {"factor": shown}
     match node.op:
         case ast.Add() | ast.Sub() if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub):
             yield "terms_left_out", node, of.source(node.left.left), {}
@@ -94,6 +90,14 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "rounded_up", node, f"(-(-({left}) // ({right})))", {}
         case ast.MatMult():
             yield from _products(of, node)
+
+
+def numbers(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """A number of a product, quotient or power doubled or halved."""
+    for side in (node.left, node.right) if isinstance(node.op, ast.Mult | ast.Div | ast.Pow) else ():
+        if NUMBER.fullmatch(of.source(side)):
+            for shown, times in (("2", "2"), ("1/2", "0.5")):
+                yield "number_scaled", side, f"({of.source(side)} * {times})", {"factor": shown}
 
 
 def _added_parts(of: Definition, node: ast.BinOp) -> Iterator[Found]:

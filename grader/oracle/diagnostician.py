@@ -345,14 +345,9 @@ class Diagnostician:
         return []
 
 
-def most_seconds(step: Solution) -> float:
-    """The processor time that the search for a diagnosis in this step takes at most."""
-    return SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
-
-
-def of_step(step: Solution, witness: Witness, since: float) -> Diagnostician:
-    """The diagnostician of a step; the search started at `since`, in seconds of processor time."""
-    seconds = most_seconds(step) - (time.process_time() - since)
+def of_step(step: Solution, witness: Witness) -> Diagnostician:
+    """The diagnostician of a step."""
+    seconds = SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
 
 
