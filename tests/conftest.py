@@ -31,8 +31,8 @@ LONG = (
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long files first (Python's sort keeps the order of the others); nothing `thorough` in `make test`, and
-    nothing `exhaustive` in CI."""
-    skipped = {"exhaustive": not WHOLE, "thorough": not THOROUGH}
+    nothing `exhaustive` in CI; `make prove` leaves out nothing about its step."""
+    skipped = {"exhaustive": not WHOLE, "thorough": not THOROUGH and not os.environ.get("KIT_ONLY")}
     if any(skipped.values()) and not config.option.keyword:  # a test that is asked for by its name is run
         marked = [marker for marker, is_skipped in skipped.items() if is_skipped]
         left = [item for item in items if not any(item.get_closest_marker(marker) for marker in marked)]

@@ -202,6 +202,7 @@ def test_a_whole_step_has_no_problem(step: Path) -> None:
     assert lint.problems() == []
 
 
+@pytest.mark.thorough
 def test_the_course_has_no_problem() -> None:
     """Each step of the course is whole."""
     assert lint.problems() == []
@@ -353,6 +354,7 @@ def test_marks_and_deadlines_are_above_zero(number: object) -> None:
             mark(number)  # type: ignore[arg-type]  # that is the mistake
 
 
+@pytest.mark.thorough
 def test_prove_knows_a_step_by_its_number() -> None:
     """`make prove STEP=2` proves step 2 and not nothing."""
     listed = subprocess.run(

@@ -22,6 +22,7 @@ def slow(folder: Path) -> bytes:
     return b"tape"
 
 
+@pytest.mark.thorough
 def test_a_recording_that_is_stopped_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps that wait are not recorded first, and what is there is kept for the next time."""
     monkeypatch.setattr(recorder, "_record", slow)

@@ -142,6 +142,7 @@ def test_noise(header: bytes, payload: bytes) -> None:
     holds_or_is_refused(header, payload)
 
 
+@pytest.mark.thorough
 @FEW
 @given(outcomes, tables, st.binary(max_size=32))
 def test_structured_noise(outcome: tuple[Any, ...], table: dict[str, Any], data: bytes) -> None:
@@ -154,6 +155,7 @@ def test_structured_noise(outcome: tuple[Any, ...], table: dict[str, Any], data:
         holds_or_is_refused(header, payload)
 
 
+@pytest.mark.thorough
 @GUIDED
 @given(
     outcomes, tables, st.binary(max_size=64), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=3)

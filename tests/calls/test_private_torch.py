@@ -57,6 +57,7 @@ def test_a_name_that_moved_is_told_of() -> None:
         found("torch._ops.OpOverload._moved")
 
 
+@pytest.mark.thorough
 def test_the_room_imports_no_compiler() -> None:
     """It is imported wherever torch is used, by a lab as well: the compiler takes as long as torch itself."""
     code = "import sys; from grader.calls import devices, private_torch; print('torch._dynamo' in sys.modules)"

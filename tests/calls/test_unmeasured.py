@@ -185,6 +185,7 @@ def test_gelu_fused_with_a_product() -> None:
     assert "_addmm_activation" in banned(seen.names, ["gelu"])
 
 
+@pytest.mark.thorough
 def test_hooks_that_hide_what_is_saved() -> None:
     """Step 28: nothing is computed again, and hooks of one's own take what is saved."""
     gpt = reference("step28_training").GPT

@@ -275,6 +275,7 @@ def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
     assert one_round._key(student, msgspec.structs.replace(plan, assignment="other"), Limits()) == key
 
 
+@pytest.mark.thorough
 def test_two_classes_at_once_have_the_marks_of_each_alone(tmp_path: Path) -> None:
     """They share a machine and nothing else."""
     texts = {"one": {"ada": RIGHT, "bob": WRONG}, "other": {"ada": WRONG, "carl": RIGHT}}
@@ -290,6 +291,7 @@ def test_two_classes_at_once_have_the_marks_of_each_alone(tmp_path: Path) -> Non
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", sample(one_round.FOLDERS))
 def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -673,6 +675,7 @@ def test_who_could_not_be_graded_is_seen(tmp_path: Path) -> None:
     assert ended(command(tmp_path / "in", tmp_path / "out", "--strict"))[0] == 1
 
 
+@pytest.mark.thorough
 def test_what_was_handed_in_packed_or_beside_the_folders_is_told_of(tmp_path: Path) -> None:
     """An archive that nobody has unpacked is an error and no zero; a loose file is named, and so is a class of them."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
@@ -879,6 +882,7 @@ def test_the_gradebook_says_the_same(tmp_path: Path) -> None:
     assert scores(entries) == {"ada": 6.0, "김민서": 2.0, "link": None}
 
 
+@pytest.mark.thorough
 def test_a_gradebook_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
     """What was graded is kept, and the line says where."""
     pytest.importorskip("nbgrader.api")

@@ -72,6 +72,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("cheaply")
 def test_each_command_runs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the order of the page; nbgrader's part is about a course without `assignments.toml`."""

@@ -301,6 +301,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
+@pytest.mark.thorough
 def test_a_release_needs_no_jupyterlab(tmp_path: Path) -> None:
     """Nor nbgrader: it writes notebooks, and those who go on with nbgrader add it."""
     told = [sys.executable, "-c", ALONE, "release", "--step", "1", "--folder", str(tmp_path / "course")]

@@ -75,6 +75,7 @@ def with_less(folder: Path) -> None:
         (student / f"{NAMES[2]}.py").write_text("x = 1\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_run_that_is_killed_at_any_stage_loses_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +115,7 @@ def test_a_run_that_is_killed_at_any_stage_loses_no_change(tmp_path: Path, monke
     assert found == [[(f"s{number:02}", "30", "20") for number in range(4)]] * len(found)
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_stopped_says_what_it_has_changed(tmp_path: Path) -> None:
     """Three of twelve, then Ctrl-C: three lines, and nine at the second run; the table has twelve."""
     class_of(tmp_path / "in", 12)
@@ -389,6 +391,7 @@ def test_a_remark_and_a_request_for_a_second_look(tmp_path: Path) -> None:
     assert done.changes == []
 
 
+@pytest.mark.thorough
 def test_a_name_longer_than_a_column_is_one_students_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL refuses it: one line that names the student, and the others have their marks."""
     pytest.importorskip("nbgrader", reason="what instructors need is not installed")

@@ -88,6 +88,7 @@ def test_the_help_of_grade_says_what_its_exit_code_means() -> None:
     assert "The exit code is 0 whether the submission passes or not" in said
 
 
+@pytest.mark.thorough
 def test_korean_help_is_korean_throughout() -> None:
     """Every command's, its headings too; and no line is wider than the terminal."""
     for command in [one.name for group in main.GROUPS for one in main.commands(group)]:

@@ -180,6 +180,7 @@ def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> Non
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.thorough
 def test_an_assignment_that_no_file_describes_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without assignments.toml its name is used in tables only: a slip must not pass in silence."""
     student = tmp_path / "class" / "ada"

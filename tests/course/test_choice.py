@@ -178,6 +178,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.thorough
 def test_a_newcomer_sees_the_core(course: Path) -> None:
     """The stubs of the core, its points, and a line about the other track."""
     assert sorted(path.stem for path in (course / "exercises").glob("*.py")) == ["step01_scores", "step02_softmax"]
@@ -190,6 +191,7 @@ def test_a_newcomer_sees_the_core(course: Path) -> None:
     assert "make begin TRACK=positions" in listed
 
 
+@pytest.mark.thorough
 def test_the_list_counts_what_passes(course: Path, tmp_path: Path) -> None:
     """A track whose stubs are there is begun; an edited file that is wrong counts for nothing."""
     folder = tmp_path / "exercises"

@@ -387,6 +387,7 @@ def test_commands_of_a_notebook_are_blanked(source: str, becomes: str) -> None:
     assert answer_cells.without_commands(source) == becomes
 
 
+@pytest.mark.thorough
 def test_one_budget_for_all_notebooks(tmp_path: Path) -> None:
     """Fifty notebooks of cells that are slow to parse take no longer than the budget allows, and an answer is read."""
     slow = 'f"' + "{a}" * 4_000 + '"'

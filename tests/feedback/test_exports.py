@@ -245,6 +245,7 @@ def test_gradescope_results_follow_its_schema() -> None:
     assert [test["number"] for test in results["tests"]] == ["1.1", "1.2", "2.1"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="Gradescope's machines run Linux")
 def test_the_autograder_runs_as_gradescope_runs_it(tmp_path: Path) -> None:
     """A folder stands for /autograder: unpacked, one submission there, run_autograder called."""

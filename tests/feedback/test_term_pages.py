@@ -287,6 +287,7 @@ def test_stubs_and_what_everybody_wrote_say_nothing() -> None:
                 pair.steps["step03_attention"] > similarity.HONEST]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_pairs_that_are_looked_at_grow_with_the_class_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

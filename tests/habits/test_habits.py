@@ -106,6 +106,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_a_class(folders: Path, tmp_path: Path) -> None:
     """Every habit in some step of some student."""
     out = tmp_path / "out"
@@ -128,6 +129,7 @@ def test_a_class(folders: Path, tmp_path: Path) -> None:
         assert [step.name for step in student.report.steps if step.status != "pass"] == []
 
 
+@pytest.mark.thorough
 def test_the_pytest_door(folders: Path, tmp_path: Path) -> None:
     """The same submission, check by check."""
     for folder in sorted(folders.iterdir()):

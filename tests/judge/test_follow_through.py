@@ -277,6 +277,7 @@ BORROWED = {  # what each takes from a later or an unrelated step, or from a hel
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BORROWED)
 def test_a_later_step_is_not_put_in_place(name: str, grader: Grader) -> None:
     """Python says that it is not there, and nothing of it counts."""
@@ -527,6 +528,7 @@ def test_a_reference_has_no_class_beside_those_of_its_stub() -> None:
         assert classes <= set(public_names(original(step.folder)))
 
 
+@pytest.mark.thorough
 def test_several_steps_are_put_in_place_one_after_another(grader: Grader) -> None:
     """Each import gets as far as the next one, also within a function and within a reference."""
     name, source = "step22_decoder", next(step for step in steps() if step.name == "step22_decoder").solved()

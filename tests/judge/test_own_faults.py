@@ -117,6 +117,7 @@ def test_a_killed_judge_is_told_at_once(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.thorough
 def test_warm_process_dies() -> None:
     """It is a fault of the grader's and is raised as one; the next grader tidies up after it."""
     with Grader(1, PATIENT) as grader:
@@ -156,6 +157,7 @@ def test_workers_die_with_the_warm_process() -> None:
         assert len(failed) == 1
 
 
+@pytest.mark.thorough
 def test_temporary_folder_vanishes() -> None:
     """Where workers need a folder on disk none can be started: every check is an error, and there is no score."""
     on_disk = msgspec.structs.replace(PATIENT, without=("namespaces",))
@@ -181,6 +183,7 @@ open(os.path.join(CACHE, "kernel.so"), "w").write("poison")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("without", [(), ("namespaces",)])
 def test_what_triton_compiles_is_nobody_elses(without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cache lies below HOME, which each process has to itself; no variable of ours leads elsewhere."""
@@ -192,6 +195,7 @@ def test_what_triton_compiles_is_nobody_elses(without: tuple[str, ...], monkeypa
             assert step.status == "pass", step.checks[0].message
 
 
+@pytest.mark.thorough
 def test_two_at_once() -> None:
     """Two graders side by side do not disturb each other."""
     with Grader(1, PATIENT) as one, Grader(1, PATIENT) as other:
@@ -316,6 +320,7 @@ def test_a_full_disk_is_emptied_before_a_worker_is_refused(monkeypatch: pytest.M
         scratch.remove()
 
 
+@pytest.mark.thorough
 def test_a_judge_has_bounded_memory() -> None:
     """What a check makes of an answer is not foreseen: a small one may be spread over another to any size."""
     attack = Attack(ROOT / "tests" / "attacks" / "forge_gradient_that_spreads.py")
@@ -330,6 +335,7 @@ def test_a_judge_has_bounded_memory() -> None:
     assert peak << 10 < MEMORY + (1 << 30)
 
 
+@pytest.mark.thorough
 def test_a_judge_holds_no_pytest() -> None:
     """Checks are functions that it calls; plug-ins that happen to be installed have no say in a mark."""
     code = """

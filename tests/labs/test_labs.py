@@ -291,6 +291,7 @@ def test_what_is_written_runs_and_what_is_not_is_the_kits(tmp_path: Path) -> Non
     assert found["step03_attention"].attention.__module__ == "exercises.step03_attention"
 
 
+@pytest.mark.thorough
 def test_a_step_that_is_wrong_is_not_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +353,7 @@ def test_a_lesson_points_to_every_lab(spoken: str) -> None:
     assert [name for name, command in typed.items() if command not in lessons] == []
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = bench("scale", 10.0)
     monkeypatch.setattr(held, "tell", lambda what, done=None: _interrupt_at(done))
@@ -568,6 +570,7 @@ def test_points_are_conditional_on_what_a_lab_shows(name: str) -> None:
     assert [condition for condition in found[0] if f'"{condition}": ' not in source] == []
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_running_lab_has_what_is_measured_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And loads itself again, until the last one."""
     monkeypatch.setattr(lab, "SHOWN_EVERY", 0.3)  # seconds
@@ -636,6 +639,7 @@ def test_a_heat_map_has_the_colours_of_weights() -> None:
 # --- encoder, decoder and images ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", [False, True])
 def test_translate_learns_what_words_in_place_cannot(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the learner's steps and with the lab's own parts; the trial's days are in no date that is trained on."""
@@ -662,6 +666,7 @@ def test_dates_are_written_as_people_write_them() -> None:
     assert " ".join(module.Date(1904, 3, 9).korean) == "1 9 0 4 년 3 월 9 일"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("spoken", "own"), [("en", False), ("ko", True)])
 def test_sentiment_learns_and_counting_words_cannot(spoken: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     module = LABS["sentiment"].module
@@ -678,6 +683,7 @@ def test_sentiment_learns_and_counting_words_cannot(spoken: str, own: bool, monk
         assert all("<svg" in picture.svg for picture in module.pictures(held.results))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("spoken", "own"), [("en", False), ("ko", True)])
 def test_captions_learns_and_copying_cannot(spoken: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     module = LABS["captions"].module

@@ -162,6 +162,7 @@ def test_workers_of_xdist_share_the_seed_and_the_steps(mixed: Path, tmp_path: Pa
     assert line.startswith("10 of 14 points")
 
 
+@pytest.mark.thorough
 def test_options_of_pytest(mixed: Path, tmp_path: Path) -> None:
     """-x stops at the first refusal, --lf runs what was refused, -k picks by name, in text without a traceback."""
     step = [f"{CORE}/step04_causal_mask", "--submission", str(mixed), "--seed", "3"]
@@ -218,6 +219,7 @@ def test_options_that_can_not_be_met(options: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_electives_are_left_out_until_they_are_begun(mixed: Path, tmp_path: Path) -> None:
     """As `make grade` does, unless the command line names them."""
     electives = [step for step in steps.steps() if step.track != "core"]
@@ -232,12 +234,14 @@ def test_electives_are_left_out_until_they_are_begun(mixed: Path, tmp_path: Path
     assert f"{name}/" in run("--collect-only", "-q", "solutions", "--submission", str(tmp_path)).stdout
 
 
+@pytest.mark.thorough
 def test_korean(mixed: Path) -> None:
     """--lang reaches the diagnosis."""
     done = run(f"{CORE}/step04_causal_mask", "--lang", "ko", "--submission", str(mixed), "-k", "mask_by_hand")
     assert "과거는 가려지고 미래가 보입니다" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_step_that_prints(grader: Grader, tmp_path: Path) -> None:
     """What the code printed stands below the first refusal."""
     folder = tmp_path / "exercises"

@@ -87,6 +87,7 @@ def test_breakpoint_in_the_sandbox(grader: Grader, tmp_path: Path) -> None:
     assert any("make repro" in check.message for check in step.checks)
 
 
+@pytest.mark.thorough
 def test_another_folder(grader: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Step files of any folder import one another as `exercises.stepNN_name`; large tensors lie beside the program."""
     monkeypatch.chdir(tmp_path)

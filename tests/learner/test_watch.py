@@ -78,6 +78,7 @@ def alive(pid: int) -> bool:
 # --- whole sessions --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> None:
     """Saves are graded, keys answer, code that never ends holds up nothing, and `q` leaves nothing behind."""
     file = folder / f"{STEP}.py"
@@ -114,6 +115,7 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
     assert not any(map(alive, below))
 
 
+@pytest.mark.thorough
 def test_session_in_a_pipe(folder: Path, start: Callable[..., Session]) -> None:
     """Without a terminal: lines are appended, and a save within the same second is seen."""
     session = start(folder, "4", terminal=False)

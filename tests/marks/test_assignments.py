@@ -163,6 +163,7 @@ def through_class(played: SimpleNamespace, warm: None) -> SimpleNamespace:
     return SimpleNamespace(first=first, again=again, third=third, done=done, played=played)
 
 
+@pytest.mark.thorough
 def test_every_rule_counts(through_class: SimpleNamespace) -> None:
     """Weights, extra credit, lateness with and without more time, and what a person decided."""
     worth = {name: step.points for name, step in STEPS.items()}

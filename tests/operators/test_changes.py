@@ -22,6 +22,7 @@ ATTEND = """def attend(query: Tensor, key: Tensor, value: Tensor, rate: float = 
 """
 
 
+@pytest.mark.thorough
 def test_each_change_of_each_reference_is_python_with_all_its_words() -> None:
     made: Counter[str] = Counter()
     for folder in step_folders():

@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("step", "name", "drawn"), CASES)
 def test_a_mistake_keeps_its_name(step: str, name: str, drawn: str, grader: Grader) -> None:
     """In every style in which a right Dropout is written."""

@@ -127,6 +127,7 @@ def answer(function: Callable[..., Any], numbers: list[int]) -> Any:
         return type(error)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("step", "name", "right"),
     [pytest.param(step, name, right, id=f"{step.name}-{name}") for step in solutions() if not step.lacking
@@ -186,6 +187,7 @@ def test_a_dropout_of_ones_own_hides_no_name(grader: Grader, wrong: str, called:
     assert called in named(step), {check.name: check.misconception for check in step.checks}
 
 
+@pytest.mark.thorough
 def test_the_line_of_parts_accuses_nothing_that_is_only_used(grader: Grader) -> None:
     """The cache is right, and what is wrong is made of it; what the file imports is no part of the step."""
     unwritten = (

@@ -23,6 +23,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site.build(tmp_path_factory.mktemp("site") / "site").parent
 
 
+@pytest.mark.thorough
 def test_every_lesson_is_there_in_both_languages(built: Path) -> None:
     for step in steps.steps():
         english = (built / "lessons" / f"{step.name}.html").read_text(encoding="utf-8")

@@ -57,6 +57,7 @@ def test_a_course_is_started_and_graded(installed: Path, tmp_path: Path) -> None
     assert "attention grade" in korean.stdout and "make grade" not in korean.stdout
 
 
+@pytest.mark.thorough
 def test_what_was_written_stays(installed: Path, tmp_path: Path) -> None:
     """`start` again is how a course gets the kit of a newer package."""
     attention(installed, tmp_path, "start", "here", "--lang", "ko")

@@ -59,6 +59,7 @@ def stands_still(launcher: Launcher) -> None:
         backend.close()
 
 
+@pytest.mark.thorough
 def test_a_forked_worker_stands_still() -> None:
     """It is stopped by the judge, for which it is none of its children."""
     source = Forked()
@@ -75,6 +76,7 @@ def test_a_spawned_worker_stands_still() -> None:
     stands_still(SpawnLauncher(str(ROOT)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("without", [(), ("namespaces",)], ids=["all layers", "no file system of its own"])
 def test_the_folder_is_full_while_the_judge_is_busy(without: tuple[str, ...]) -> None:
     """One that fills its folder between its answers is ended; it has no points for it, and the next has all of its."""

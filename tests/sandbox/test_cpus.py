@@ -83,6 +83,7 @@ def test_a_processor_that_is_not_there_changes_nothing() -> None:
     assert cpus.allowed() == before
 
 
+@pytest.mark.thorough
 def test_a_worker_runs_where_its_judge_does() -> None:
     """So much its own code can see."""
     submitted = Submission("said", {"step01_scores": ("said/step01_scores.py", SAYS_WHERE)})

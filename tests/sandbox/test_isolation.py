@@ -218,6 +218,7 @@ def test_unknown_layers_are_refused(text: str) -> None:
         required_layers(text)
 
 
+@pytest.mark.thorough
 def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, and the command to type next."""
     monkeypatch.chdir(ROOT)  # whose exercises are graded
@@ -258,6 +259,7 @@ def test_watch_names_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert capsys.readouterr().err.strip().endswith("python -m grader watch --require-isolation landlock,seccomp")
 
 
+@pytest.mark.thorough
 def test_no_amx() -> None:
     """Where a virtual machine lists AMX and does not run it, a product in bfloat16 does not end the process."""
     source = (

@@ -43,6 +43,7 @@ ASKING = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("use", sample(ASKING, 4))
 def test_they_are_there_when_they_are_asked_for(use: str) -> None:
     """And then what they are made of is looked at."""
@@ -96,6 +97,7 @@ def told(call):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("once", [True, False])
 def test_our_kernels_say_what_the_cpu_does(once: bool) -> None:
     """In the ordinary cases by themselves, in the others by what torch has in Python."""
@@ -142,6 +144,7 @@ def softmax(x, dim=-1):
 TAKEN_APART = (Path(__file__).parents[1] / "attacks" / "forge_builtin_taken_apart.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is put off")
 @pytest.mark.parametrize("source", [BY_OTHER_WAYS, TAKEN_APART], ids=["by other ways", "taken apart"])
 def test_no_built_in_is_had_by_them(once: Grader, source: str) -> None:

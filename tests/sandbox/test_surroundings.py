@@ -68,6 +68,7 @@ def test_a_limit_of_memory_below_the_machines(small: Path, tmp_path: Path) -> No
     assert "0 of 8" in said and "Traceback" not in said and "KIT_DEBUG" not in said
 
 
+@pytest.mark.thorough
 def test_no_deadline_is_kept_by_a_clock_that_jumps() -> None:
     """The time of day may be set back or forth while a step is graded: what waits or measures asks another clock."""
     for file in (ROOT / "grader").rglob("*.py"):

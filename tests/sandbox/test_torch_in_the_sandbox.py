@@ -82,6 +82,7 @@ def test_page_has_a_row_for_each(page: Path) -> None:
     assert rows == [*FEATURES, *REFUSED]
 
 
+@pytest.mark.thorough
 def test_optimiser_imports_no_compiler() -> None:
     """A step of an optimiser, a checkpoint, torch.func and a loss on meta leave the compiler alone; what needs it gets
     it."""
@@ -105,6 +106,7 @@ torch._dynamo.reset()
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "use",
     [

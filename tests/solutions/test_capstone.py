@@ -79,6 +79,7 @@ def test_a_character_is_told_when_it_is_whole() -> None:
     assert told == ["안", "", "", "녕"]
 
 
+@pytest.mark.thorough
 def test_the_kits_weights_are_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A text like the stories has a low loss from the first step; what the kit has no token for is named."""
     own = "Ada had a brown shoe. Ada put the shoe in the box. Otto asked Ada: where is the shoe? €\n" * 40
@@ -125,6 +126,7 @@ def test_it_falls_below_the_bigram(seed: int, text: str, tmp_path: Path) -> None
     assert trained.run.validate() < trained.bigram - 0.1
 
 
+@pytest.mark.thorough
 def test_resumed_is_bit_for_bit_what_it_would_have_been(text: str, tmp_path: Path) -> None:
     whole, first = begun(text, tmp_path / "a"), begun(text, tmp_path / "b")
     expected = [whole.run.advance() for _step in range(60)]
@@ -163,6 +165,7 @@ def test_a_terminal_shows_the_curve(text: str, tmp_path: Path) -> None:
     assert "step 10" in shown.getvalue()
 
 
+@pytest.mark.thorough
 def test_the_command_trains_resumes_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:

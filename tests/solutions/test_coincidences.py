@@ -44,6 +44,7 @@ def pairs(step: Solution) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", sample([step for step in solutions() if not step.lacking]), ids=lambda step: step.name)
 def test_what_hand_cases_cannot_tell_apart_is_listed(step: Solution) -> None:
     found = {f"{step.number:02} {name} {one} = {other}" for name, two in pairs(step).items() for one, other in two}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -42,14 +42,19 @@ TRIED = {step.name: step.variants if ONLY else sample(step.variants, 4) for step
 
 NO_TENSORS = ("step14_numpy", "step15_costs", "step28_training")
 
-every_step = pytest.mark.parametrize(
-    "step",
-    [
+
+def of_steps(steps: Sequence[Solution]) -> pytest.MarkDecorator:
+    """A test for each of these steps; those that lack what they need are skipped."""
+    params = [
         pytest.param(step, marks=pytest.mark.skipif(bool(step.lacking), reason=f"{step.lacking} is not installed"))
-        for step in STEPS
-    ],
-    ids=lambda step: step.name,
-)
+        for step in steps
+    ]
+    return pytest.mark.parametrize("step", params, ids=lambda step: step.name)
+
+
+every_step = of_steps(STEPS)
+# `make test` asks what takes longer of every third step.
+some_steps = of_steps(STEPS if THOROUGH or ONLY else STEPS[::3])
 
 
 def verdicts(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, Verdict]:
@@ -103,7 +108,7 @@ def test_reference_has_full_marks(step: Solution) -> None:
         require_full_marks(step, seed)
 
 
-@every_step
+@some_steps
 def test_no_check_is_slow(step: Solution) -> None:
     """A check takes far less than the seconds in which a learner may wait for it."""
     for check in step.checks:
@@ -162,7 +167,7 @@ def _told_apart(named: dict[str, list[Misconception]], pair: Misconception) -> b
     return any(first.called in groups.get(second.caught_by, ()) for first, second in ((one, other), (other, one)))
 
 
-@every_step
+@some_steps
 def test_pairs_are_named(step: Solution) -> None:
     """Two wrong ways made together are refused by a check of one of them, and a check that meets both names both."""
     clinic = Clinic(step)
@@ -179,7 +184,7 @@ def test_pairs_are_named(step: Solution) -> None:
         assert all(true & {wrong.called for wrong in group} for group in named.values()), f"{pair.name}: {given}"
 
 
-@every_step
+@some_steps
 def test_a_right_answer_is_never_diagnosed(step: Solution) -> None:
     """Nor is another right way."""
     clinic = Clinic(step)
@@ -261,7 +266,7 @@ def nonsense(step: Solution, garbled: Callable[[Tensor], Tensor] = nothing) -> d
     return {name: silent(value) if isinstance(value, type) else silent_call(value) for name, value in own.items()}
 
 
-@every_step
+@some_steps
 @pytest.mark.parametrize("garbled", [nothing, noise, zeros, ones])
 def test_nonsense_has_no_points(step: Solution, garbled: Callable[[Tensor], Tensor]) -> None:
     """No check gives points to code that does none of the work: not for leaving its input alone, not for refusing."""
@@ -305,7 +310,7 @@ def by_heart(step: Solution, known: set[str], learning: bool) -> dict[str, objec
     }
 
 
-@every_step
+@some_steps
 def test_a_tape_that_is_replayed_earns_no_drawn_check(step: Solution) -> None:
     """Answers learned under one seed are worth what is the same under every other: the cases by hand."""
     if step.name in NO_TENSORS:
@@ -317,7 +322,7 @@ def test_a_tape_that_is_replayed_earns_no_drawn_check(step: Solution) -> None:
     assert earned <= step.points / 2, [check.name for check in step.checks if check.name not in refused]
 
 
-@every_step
+@some_steps
 def test_missing_the_point_costs_half(step: Solution) -> None:
     """A wrong way that misses the point of the step gets at most half of its points."""
     points = {check.name: check.points for check in step.checks}

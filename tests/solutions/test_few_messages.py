@@ -66,6 +66,7 @@ def tells(shown: Tensor, answer: Tensor) -> bool:
 FEW = [step for step in WITH_ALL_IT_NEEDS if THOROUGH or ONLY or step in sample(WITH_ALL_IT_NEEDS, 4)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
 def test_a_right_answer_passes_in_few_messages(step: Solution) -> None:
     """So that nothing is asked twice. And what is sent together holds no expected value: a process could read ahead."""
@@ -93,6 +94,7 @@ def gives_away(group: list[tuple[bytes, Message]]) -> bool:
     return False
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", sample(WITH_ALL_IT_NEEDS, 8), ids=lambda step: step.name)
 def test_wrong_ways_pass_what_they_pass_call_by_call(step: Solution) -> None:
     """Each mistake and each other right way, check by check."""

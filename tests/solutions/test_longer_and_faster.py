@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -48,6 +49,7 @@ def model_heads(block: nn.Module) -> int:
     return block.attn.n_head
 
 
+@pytest.mark.thorough
 @torch.no_grad()
 def test_windowed_gpt_reads_16384_tokens_in_flat_memory() -> None:
     """Every piece takes what the second took; nothing grows with the length but the table of positions."""

@@ -39,6 +39,7 @@ def test_what_is_made_of_a_tensor_stays_where_that_is() -> None:
     assert [one.device for one in got] == ["cpu", "cpu", "cpu", "meta", "meta"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "name", "size"), [(22, "greedy_translate", "TARGETS"), (24, "greedy_caption", "WORDS")]
 )

@@ -19,6 +19,7 @@ def text() -> str:
     return source.text()
 
 
+@pytest.mark.thorough
 def test_the_text_is_python_without_comments_and_the_same_each_time(text: str) -> None:
     assert text == source.text()
     assert len(text) > 500_000
@@ -69,6 +70,7 @@ def test_the_heap_learns_what_counting_again_learns(spoken: str) -> None:
     assert pieces.learn(told, 80).tokens == list(dict.fromkeys([*sorted(set(told)), *learned]))
 
 
+@pytest.mark.thorough
 def test_the_command_learns_to_write_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

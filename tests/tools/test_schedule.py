@@ -8,10 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from grader.base.paths import ROOT
 from tests.schedule import ByFileAndStep
 
 
+@pytest.mark.thorough
 def test_a_process_that_ends_costs_one_test(tmp_path: Path) -> None:
     """It failed, and all others are run once."""
     hook = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom tests.schedule import pytest_xdist_make_scheduler\n"

@@ -124,6 +124,7 @@ class Collector(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+@pytest.mark.thorough
 @browser.needed
 def test_a_cookie_that_another_server_was_sent_lets_no_other_user_in(server: pages.PageServer, tmp_path: Path) -> None:
     """Cookies know no port: a browser that is led to another local server hands it ours."""

@@ -58,6 +58,7 @@ def test_it_is_drawn_by_the_learners_own_code(tmp_path: Path) -> None:
     assert drawn.picture.rows == WORDS
 
 
+@pytest.mark.thorough
 def test_a_process_draws_and_outlives_what_fails(tmp_path: Path) -> None:
     """A file that ends its own process, or prints what looks like an answer, costs one picture and not the next."""
     folder = solved(tmp_path / "mine", 1, 4)

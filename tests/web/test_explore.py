@@ -47,6 +47,7 @@ def numbers(engine: Engine, view: View) -> torch.Tensor:
 # --- what is read ---
 
 
+@pytest.mark.thorough
 def test_the_maps_are_those_of_the_lab(engine: Engine) -> None:
     look = engine.look(PLAIN)
     model = engine.model(PLAIN)
@@ -129,6 +130,7 @@ def test_the_boxes_hold_the_numbers_of_the_look(engine: Engine) -> None:
     assert {box["step"] for box in boxes.values()} == {1, 2, 3, 4, 7, 9, 11, 12}
 
 
+@pytest.mark.thorough
 def test_each_box_says_whose_code_it_is(written: Path) -> None:
     mixed = Engine(written, ALL - {"step02_softmax"})
     boxes = {box["name"]: box["whose"] for box in mixed.flow(PLAIN, 0, 0, 5)[0]["boxes"]}
@@ -239,6 +241,7 @@ def test_the_learners_steps_answer_and_the_reference_for_the_others(written: Pat
     torch.testing.assert_close(numbers(mixed, PLAIN), numbers(mixed, replace_in(PLAIN, code="kit")))
 
 
+@pytest.mark.thorough
 def test_a_step_that_can_not_be_imported_is_said(written: Path) -> None:
     (written / "step10_flash.py").write_text("import nothing_like_it\n", encoding="utf-8")
     about = Engine(written, ALL).about()
@@ -246,6 +249,7 @@ def test_a_step_that_can_not_be_imported_is_said(written: Path) -> None:
     assert "nothing_like_it" in about["faults"]["step10_flash"]
 
 
+@pytest.mark.thorough
 def test_a_copy_without_references_has_parts_of_its_own(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """They give the reference's numbers; there is no flash attention among them."""
     monkeypatch.setattr(code, "_reference", lambda step: None)
@@ -257,6 +261,7 @@ def test_a_copy_without_references_has_parts_of_its_own(engine: Engine, monkeypa
         torch.testing.assert_close(bare.look(view).maps, engine.look(view).maps, atol=2e-3, rtol=0)
 
 
+@pytest.mark.thorough
 def test_attention_that_does_more_is_not_explained_away(written: Path) -> None:
     """Where the weights do not give what `attn` returned, that is said."""
     file = written / "step09_fused_qkv.py"
@@ -267,6 +272,7 @@ def test_attention_that_does_more_is_not_explained_away(written: Path) -> None:
     assert not Engine(written, ALL).look(PLAIN).agrees
 
 
+@pytest.mark.thorough
 def test_an_error_of_the_learners_names_its_line(written: Path) -> None:
     file = written / "step12_gpt.py"
     file.write_text(
@@ -279,6 +285,7 @@ def test_an_error_of_the_learners_names_its_line(written: Path) -> None:
 # --- which parameters ---
 
 
+@pytest.mark.thorough
 def test_gpt2s_weights_are_looked_into(
     tiny_gpt2: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -297,6 +304,7 @@ def test_gpt2s_weights_are_looked_into(
     assert "exp(" in flow.summed(reading, view, (1, 1, 2), "weights", 1)[0]
 
 
+@pytest.mark.thorough
 def test_what_was_trained_comes_first_and_a_damaged_one_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +328,7 @@ def asked(process: GPTProcess, **more: object) -> dict[str, object]:
     return process.ask({"ask": "look", "view": {"text": "Mina had a red ball."} | more})[0]
 
 
+@pytest.mark.thorough
 def test_the_process_answers_and_starts_again_when_a_step_changes(written: Path) -> None:
     """What a learner's file prints is no answer."""
     file = written / "step03_attention.py"
@@ -336,6 +345,7 @@ def test_the_process_answers_and_starts_again_when_a_step_changes(written: Path)
         process.close()
 
 
+@pytest.mark.thorough
 def test_an_endless_loop_is_ended(written: Path) -> None:
     (written / "step03_attention.py").write_text("while True:\n    pass\n", encoding="utf-8")
     process = GPTProcess(written, lambda: ALL, seconds=6.0)
@@ -349,6 +359,7 @@ def test_an_endless_loop_is_ended(written: Path) -> None:
         process.close()
 
 
+@pytest.mark.thorough
 def test_how_far_it_is_is_told(engine: Engine) -> None:
     told: list[tuple[str, float]] = []
     Engine(Path("nowhere"), frozenset(), tell=lambda *said: told.append(said)).look(PLAIN)

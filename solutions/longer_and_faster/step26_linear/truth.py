@@ -16,6 +16,7 @@ def test_feature_map_is_that_of_the_paper() -> None:
     torch.testing.assert_close(feature_map(many), torch.nn.CELU(alpha=1.0)(many) + 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("tokens", "is_causal"), [(5, False), (5, True), (33, True), (100, True)])
 def test_context_is_that_of_the_formula(tokens: int, is_causal: bool) -> None:
     """Equation 4 of the paper, written out pair by pair, gives the same context and gradients."""

@@ -92,6 +92,7 @@ def test_a_step_is_that_of_the_paper() -> None:
         torch.testing.assert_close(value, expected[name])
 
 
+@pytest.mark.thorough
 def test_training_learns() -> None:
     """A small model learns one batch by heart, in float32, in bfloat16 and with a scaler."""
     for precision, scaler in (("float32", None), ("bfloat16", None), ("float32", GradScaler("cpu"))):
