@@ -254,9 +254,8 @@ class DeviceRun:
         ]
         self.student.allow(None)
         seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
-        arguments = stubs.arguments(stubs.original(self.step.folder))
         return probes.diagnoses(
-            failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values, arguments
+            failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values, self.step.arguments
         )
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
