@@ -112,8 +112,9 @@ class Watch(WatchSession):
                 raise grader.NotIsolated(reason)
             case CheckAsked(name, title, failed):
                 if self.board.grading and name == self.grading:
-                    self.board.grading.check, self.board.grading.failed = title, failed
-                    self.board.grading.asked = time.monotonic()
+                    # What was said stays while the checks are asked again, call by call.
+                    self.board.grading.failed = failed or self.board.grading.failed or self.board.grading.says
+                    self.board.grading.check, self.board.grading.asked = title, time.monotonic()
             case Dropped(name):
                 self._forget_grading()
                 if self.stopping:

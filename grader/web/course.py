@@ -24,7 +24,7 @@ from grader.report import page as report_page
 from grader.web import built, editor, explore, lesson, overview, verdict
 from grader.web.explore_process import GPTProcess
 from grader.web.labs import LabRoutes
-from grader.web.server import TEMPLATES, PageServer
+from grader.web.server import TEMPLATES, PageServer, port_of
 from grader.web.texts import texts
 
 PLACES = ("/", "/step/{number:int}", "/lab/{name}", "/explore")
@@ -46,7 +46,8 @@ class CoursePage:
         self.editor = editor.scheme()
         self.faults: queue.SimpleQueue[str] = queue.SimpleQueue()
         token = user_key.signed("page", str(self.board.folder.resolve()).encode()) or ""
-        self.server = PageServer(self._routes(), report=self.faults.put, token=token)
+        port = port_of(self.board.folder)
+        self.server = PageServer(self._routes(), port, report=self.faults.put, token=token)
         self.board.address = self.server.address(place)
         self.update()
         threading.Thread(target=self._load, daemon=True).start()

@@ -19,6 +19,7 @@ import socket
 import struct
 import threading
 import traceback
+import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -40,7 +41,7 @@ from grader.base.open_private import open_private
 from grader.report import page as report_page
 
 LOOPBACK = "127.0.0.1"
-PORT = 8737  # if it is free: an open page finds the session again after a restart
+PORTS = range(20000, 30000)  # a folder has its own, if it is free: an open page finds the session after a restart
 ASSETS = Path(__file__).parent / "assets"
 TEMPLATES = Path(__file__).parent / "templates"
 ALIVE_SECONDS = 10.0  # between two signs of life, by which a closed browser is noticed
@@ -112,7 +113,7 @@ class PageServer:
     ours, once: a sentence; the page is told the same."""
 
     def __init__(
-        self, routes: Sequence[BaseRoute], port: int = PORT, report: Callable[[str], None] = print, token: str = ""
+        self, routes: Sequence[BaseRoute], port: int = 0, report: Callable[[str], None] = print, token: str = ""
     ) -> None:
         """Starts to serve on a port of the loopback, in a thread."""
         self._report = report
@@ -280,6 +281,11 @@ def cookie_name(port: int) -> str:
 def _shared(name: str) -> Callable[[Request], Response]:
     """The response with a file of the report's templates."""
     return lambda request: FileResponse(report_page.TEMPLATES / name)
+
+
+def port_of(folder: Path) -> int:
+    """The port that the page of a folder gets, the same every time."""
+    return PORTS[zlib.crc32(bytes(folder.resolve())) % len(PORTS)]
 
 
 def _listener(port: int) -> socket.socket:

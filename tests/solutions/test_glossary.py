@@ -52,3 +52,13 @@ def test_a_korean_text_keeps_to_the_glossary(file: Path) -> None:
     lines = file.read_text(encoding="utf-8").splitlines()
     found = [f"{number}: {line.strip()[:100]}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in FILES if paths.ROOT / "solutions" in file.parents],
+    ids=lambda file: file.relative_to(paths.ROOT).as_posix(),
+)
+def test_a_score_is_no_mark(file: Path) -> None:
+    """In lessons and mistakes 점수, the points of a mark, is not written for a score; what gives points may do so."""
+    assert re.findall(r"점수(?!를 매)", file.read_text(encoding="utf-8")) == []

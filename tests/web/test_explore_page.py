@@ -138,6 +138,15 @@ def test_a_cell_opens_its_sum(page: tuple[str, Tab]) -> None:
         tab.press("ArrowRight")
         tab.until(f"document.querySelector('.flow .flow-sum')?.innerText.includes({sign!r})")
     assert tab.value("document.querySelectorAll('.flow .flow-sum').length") == 1
+    painted = "document.querySelector('.flow-box canvas').toDataURL()"
+    light, both = (
+        tab.value(painted),
+        tab.value("[...document.querySelectorAll('.flow-sum')].map((one) => one.innerText)"),
+    )
+    tab.value("document.documentElement.dataset.theme = 'dark'")
+    tab.until(f"{painted} !== {light!r}")
+    assert tab.value("[...document.querySelectorAll('.flow-sum')].map((one) => one.innerText)") == both
+    tab.value("delete document.documentElement.dataset.theme")
 
 
 def test_no_old_map_is_left_for_a_text_that_can_not_be_read(page: tuple[str, Tab]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from grader.base import language, paths
 from grader.course import choice, stubs
 from grader.web import comparison, editor, lesson
+from grader.web.server import port_of
 from tests import browser
 from tests.browser import Tab
 from tests.watched import Session
@@ -79,6 +80,13 @@ def test_a_loop_is_said_stopped_and_mended(folder: Path, opened: Opened, spoken:
     file.write_text(ENDLESS + "\n", encoding="utf-8")
     tab.until("document.querySelector('.grading .failed')?.textContent.match(/5\\s*(s|초)/)")
     assert tab.misfits() == {}
+    tab.value(
+        "(() => { const box = document.querySelector('.grading'); window.silent = 0; new MutationObserver(() => {"
+        " if (!box.hidden && !box.querySelector('.failed')) window.silent++;"
+        " }).observe(box, {childList: true, attributes: true}); })()"
+    )
+    tab.until("document.querySelector('.grading').hidden && document.querySelector('.status.timeout, .status.fail')")
+    assert tab.value("window.silent") == 0  # what was said stays until the verdict
     file.write_text(RIGHT, encoding="utf-8")
     tab.until(
         "document.querySelector('.grading').hidden && document.querySelector('.verdict:not(.stale) .status.pass')"
@@ -93,12 +101,11 @@ def test_an_open_tab_revives(folder: Path, opened: Opened, spoken: str) -> None:
     session, tab = opened("4", spoken=spoken)
     (folder / f"{STEP}.py").write_text(RIGHT, encoding="utf-8")
     tab.until("document.querySelector('.status.pass')")
-    port = tab.value("location.port")
+    assert tab.value("location.port") == str(port_of(folder))
     session.process.terminate()
     tab.until("!document.getElementById('lost').hidden")
     again, _other = opened("4", spoken=spoken)
-    if f":{port}/" in again.shown:  # another program may have taken it
-        tab.until("document.getElementById('lost').hidden && document.querySelector('.status.pass')")
+    tab.until("document.getElementById('lost').hidden && document.querySelector('.status.pass')")
     tab.ask("Network.clearBrowserCookies")
     tab.ask("Page.navigate", url=re.search(r"http://127\.0\.0\.1:\d+/", again.shown)[0] + "step/4")
     tab.until("document.querySelector('h1') && document.body.innerText.includes('make course')")
@@ -177,7 +184,7 @@ def test_axe_finds_nothing_serious(folder: Path, opened: Opened, spoken: str) ->
         "/step/5": "document.querySelector('.status.todo')",
         "/step/16": "document.querySelector('.status.away')",
         "/lab/mask": "document.querySelector('.prediction')",
-        "/explore": "document.querySelector('#explore canvas, #explore svg')",
+        "/explore": "document.querySelectorAll('.flow-box').length === 19 && document.querySelector('.look-heads *')",
     }
     for place, shown in ready.items():
         go(tab, place)

@@ -99,7 +99,7 @@ class Explore {
         next)), flow);
     this.line.addEventListener("pointerover", ({ target }) => target.dataset.place && this.#at([Number(target.dataset.place), null]));
     new ResizeObserver(() => this.#draw()).observe(this.maps);
-    whenColoursChange(() => this.looks.length && this.#drawAll());
+    whenColoursChange(() => this.looks.length && [this.#drawHeads(), this.#draw()]); // what is open stays
   }
 
   async #begin() {
@@ -293,7 +293,7 @@ class Explore {
       const here = layer === this.layer && head === this.head;
       const name = t("layer {layer}, head {head}", { layer, head });
       const effect = this.effects?.[place];
-      buttons.push(el("button", { type: "button", "aria-pressed": String(here), "aria-label": name, title: name, tabindex: here ? 0 : -1, onclick: () => this.#choose(layer, head), onkeydown: (event) => this.#moveHead(event, place) },
+      buttons.push(el("button", { type: "button", "aria-pressed": String(here), title: name, tabindex: here ? 0 : -1, onclick: () => this.#choose(layer, head), onkeydown: (event) => this.#moveHead(event, place) },
         canvas, el("span", {}, `${layer}.${head}`), effect != null && el("b", { class: Math.abs(effect) < 0.05 && "look-little" }, signed(effect))));
     }
     const isFocused = this.heads.contains(document.activeElement);
@@ -369,12 +369,12 @@ class Explore {
     });
     this.line.setAttribute("aria-activedescendant", query < 0 ? "" : `look-token-${query}`);
     arcs(this.arcs, this.chips, query, rows);
-    this.#soon("flowing", FLOWING, () => this.#drawFlow(query < 0 ? n - 1 : query));
+    this.#soon("flowing", FLOWING, () => this.#drawFlow());
     this.told.replaceChildren(...this.#sentences(first, second, query, rows).map((sentence) => el("span", {}, sentence)));
   }
 
-  async #drawFlow(index) {
-    const [layer, head, view] = [this.layer, this.head, this.#views().at(-1)];
+  async #drawFlow() {
+    const [layer, head, view, index] = [this.layer, this.head, this.#views().at(-1), this.cell?.[0] ?? this.last];
     const question = JSON.stringify([view, layer, head, index]);
     if (question === this.flowed || !this.looks.length) return;
     this.flowed = question;
@@ -452,8 +452,7 @@ class Explore {
 
   #zoom(factor, around) {
     if (!this.looks.length) return;
-    const last = this.looks[0].tokens.length - 1;
-    this.drawn.forEach((map) => map.scale(factor, around ?? [this.cell?.[0] ?? last, this.cell?.[1] ?? this.#largest()]));
+    this.drawn.forEach((map) => map.scale(factor, around ?? [this.cell?.[0] ?? this.last, this.cell?.[1] ?? this.#largest()]));
     this.#draw();
   }
 
@@ -471,6 +470,7 @@ class Explore {
     this.#drawChanges();
     this.#remember();
     if (this.changes.head) return this.#refresh();
+    this.#drawFlow(); // together with the maps
     const maps = moved ? await Promise.all(this.#views().map((view) => this.#mapOf(view))) : [];
     if (layer !== this.layer) return;
     maps.forEach((map, which) => (this.looks[which].map = map));

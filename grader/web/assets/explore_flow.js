@@ -27,12 +27,11 @@ export class Flow {
     this.parts = el("div", { class: "flow-parts" });
     root.append(this.title, el("p", { class: "look-quiet" }, t("Each box is a step: its name leads to the lesson, its number to your file. Blue is above 0, orange below."), " ", t("Press a number of the scores, the weights or the context to see its sum; arrow keys move.")),
       el("div", { class: "flow" }, this.boxes, el("div", {}, this.partsTitle, this.parts)));
-    whenColoursChange(() => this.answer && this.draw());
+    whenColoursChange(() => this.strips?.forEach((paint) => paint()));
   }
 
-  draw(answer = this.answer, at = this.at) {
-    Object.assign(this, { answer, at });
-    const { boxes, token, parts } = answer;
+  draw({ boxes, token, parts }, at) {
+    Object.assign(this, { at, strips: [] });
     const byName = Object.fromEntries(boxes.map((box) => [box.name, box]));
     this.title.textContent = t("The path of {token} through layer {layer}, head {head}", { ...at, token: shown(at.token) });
     this.boxes.replaceChildren(...ROWS.map((names) =>
@@ -45,7 +44,8 @@ export class Flow {
     const isSummed = SUMMED.has(name);
     const canvas = el("canvas", isSummed ? { tabindex: 0, role: "img", "aria-label": `${NAMES[name]}: ${values.length}` } : { "aria-hidden": "true" });
     if (isSummed) this.#pressed(canvas, name, values.length, ofTokens);
-    strip(canvas, values, getComputedStyle(this.boxes));
+    this.strips.push(() => strip(canvas, values, getComputedStyle(this.boxes)));
+    this.strips.at(-1)();
     const length = shape[0] > values.length ? t("first {count} of {all}", { count: values.length, all: shape[0] }) : String(shape[0]);
     const most = ofTokens && values.indexOf(Math.max(...values));
     const told = ofTokens && name === "weights" ? `${shown(this.at.tokens[most])} ${values[most].toFixed(2)}` : values.slice(0, 2).map(plain).join(" ");
