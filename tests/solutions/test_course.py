@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from grader.checks.backends import LocalBackend, Oracle
+from grader.checks.backends import LocalBackend
 from grader.checks.catalogue import Misconception, Variant
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
@@ -58,16 +58,16 @@ every_step = of_steps(STEPS)
 some_steps = of_steps(STEPS if THOROUGH or ONLY else STEPS[::3])
 
 
-@functools.lru_cache(1)  # the tests of a step come one after another
-def right(step: Solution) -> Oracle:
-    """The reference, which answers a call of a check once for each seed, as it does for a class."""
+@functools.cache
+def reference_of(step: Solution) -> Remembered:
+    """The step's reference, asked once for each seed."""
     return Remembered(step.oracle())
 
 
 def verdicts(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, Verdict]:
     """Every check of the step, asked of the reference with some of its names replaced."""
     student = LocalBackend(step.responder(replaced, watched=True))
-    return {check.name: run_check(check.function, student, right(step), seed=seed) for check in step.checks}
+    return {check.name: run_check(check.function, student, reference_of(step), seed=seed) for check in step.checks}
 
 
 def refusals(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, str]:
@@ -138,7 +138,7 @@ def test_misconception_is_refused(step: Solution, wrong: Misconception) -> None:
     check = next(check for check in step.checks if check.name == wrong.caught_by)
     student = LocalBackend(step.responder(wrong.replaced, watched=True))
     for seed in FEW_SEEDS:
-        verdict = run_check(check.function, student, right(step), seed=seed)
+        verdict = run_check(check.function, student, reference_of(step), seed=seed)
         if verdict.status != "fail":
             others = ", ".join(refusals(step, seed, wrong.replaced)) or "no check"
             say(

@@ -17,7 +17,7 @@ from grader.checks.lazy import Here, Message, Script
 from grader.checks.trial import run_check
 from grader.course.steps import Check
 from grader.oracle.live import Solution
-from tests.solutions.test_course import ONLY, WITH_ALL_IT_NEEDS, right, verdicts
+from tests.solutions.test_course import ONLY, WITH_ALL_IT_NEEDS, reference_of, verdicts
 from tests.whole import THOROUGH, WHOLE, sample
 
 
@@ -43,7 +43,9 @@ def asked(
     for check in checks:
         transport = Noting(LocalBackend(step.responder(replaced, watched=True)))
         scripts = dict[str, Script]()
-        if lazy.passed(check.function, transport, step.classes.__contains__, right(step), seed=1, scripts=scripts):
+        if lazy.passed(
+            check.function, transport, step.classes.__contains__, reference_of(step), seed=1, scripts=scripts
+        ):
             passed[check.name] = transport.groups
             assert scripts[check.name].groups == [[frame for frame, _answer in group] for group in transport.groups]
     return passed
@@ -108,5 +110,5 @@ def test_wrong_ways_pass_what_they_pass_call_by_call(step: Solution) -> None:
         passed = asked(step, checks, way.replaced)
         for check in (check for check in checks if check.name in passed):
             student = LocalBackend(step.responder(way.replaced, watched=True))
-            verdict = run_check(check.function, student, right(step), seed=1)
+            verdict = run_check(check.function, student, reference_of(step), seed=1)
             assert verdict.status == "pass", (way.name, check.name, verdict.message)
