@@ -251,7 +251,10 @@ class DeviceRun:
         ]
         self.student.allow(None)
         seeds = self.answers.seed, self.step.seed(self.answers.seed + 1)
-        return probes.diagnoses(failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values)
+        arguments = stubs.arguments(stubs.original(self.step.folder))
+        return probes.diagnoses(
+            failing, self.student, self.answers.oracle, seeds, self.device, self.shows_values, arguments
+        )
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind each failing check, if the same checks fail as in another run."""

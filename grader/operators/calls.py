@@ -105,6 +105,16 @@ def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
                 yield ("reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {})
 
 
+def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
+    """Another dimension in every call of a function that works along one."""
+    text, called = of.source(node), re.findall(r"(\w+)\([^()]*dim=(-?\d)", of.source(node))
+    if len(called) > 1 and len({dim for _call, dim in called}) == 1:
+        for other in ("-1", "-2", "-3", "0", "1"):
+            if other != called[0][1]:
+                new = text.replace(f"dim={called[0][1]}", f"dim={other}")
+                yield "another_dimension", node, new, {"call": called[0][0]}
+
+
 def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
     """Mistakes in the keyword arguments of a call, and in the inputs of a submodule."""
     for keyword in node.keywords:
@@ -146,11 +156,17 @@ def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
     """The call left out: its argument in its place."""
     if not isinstance(node.func, ast.Attribute):
-        if len(node.args) == 1 and called not in ("range", "list", "tuple", "super", "len", "int"):
+        if called == "sqrt":
+            yield "root_left_out", node, of.source(node.args[0]), {}
+        elif len(node.args) == 1 and called not in ("range", "list", "tuple", "super", "len", "int"):
             yield "part_left_out", node, of.source(node.args[0]), {"part": called}
         return
     base = of.source(node.func.value)
-    if base in ("self", "torch", "F", "math", "np") or base.startswith("self."):
+    if base == "self" and len(node.args) == 1:
+        yield "part_not_applied", node, of.source(node.args[0]), {"part": called}
+    elif called == "sqrt" and node.args:
+        yield "root_left_out", node, of.source(node.args[0]), {}
+    elif base in ("self", "torch", "F", "math", "np") or base.startswith("self."):
         if node.args and (base.startswith("self") or called in PASSES_ON):
             yield "part_left_out", node, of.source(node.args[0]), {"part": called}
     elif called in PASSES_ON:

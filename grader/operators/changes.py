@@ -7,6 +7,7 @@ definition with this one change, the family of the mistake, and the words of the
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,16 +21,25 @@ OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Found]]],
     (ast.Call, calls.calls),
     (ast.BinOp, expressions.arithmetic),
     (ast.BinOp, expressions.joined_masks),
+    (ast.BinOp, expressions.numbers),
     (ast.UnaryOp, expressions.signs),
     (ast.Compare, expressions.comparisons),
     (ast.IfExp, statements.conditions),
     ((ast.Name, ast.Attribute), expressions.names),
     (ast.Subscript, expressions.shapes),
     (ast.For, statements.loops),
+    ((ast.For, ast.With, ast.If), statements.bounds_of_loops),
     ((ast.GeneratorExp, ast.ListComp), statements.many),
     (ast.Tuple, statements.tuples),
     (ast.stmt, statements.statements),
 )
+# Families that may hide all that a query sees, or a key from all queries.
+HIDE_A_WHOLE_ROW = {
+    "another_dimension", "diagonal_one_too_low", "diagonal_one_too_high", "mask_turned_round", "mask_of_the_other_side",
+    "function_exchanged", "condition_turned_round", "boundary_left_out", "boundary_counted_in", "compared_one_off",
+    "one_side_narrower",
+}  # fmt: skip
+ADDED = re.compile(r"(\w+)\.masked_fill\((.+?), -torch\.inf\)")
 # The words that a line about a mistake may have places for.
 WORDS = ("function", "argument", "used", "due", "part", "number", "call", "factor", "dim", "other")
 
@@ -57,18 +67,41 @@ def changes(name: str, text: str, shown: str) -> list[ChangedText]:
     """Every change that an operator makes to the definition `name`, in the order of the families; `shown` is how a
     sentence names it."""
     found: dict[str, ChangedText] = {}
-    order = list(families())  # nothing in a course without their texts
+    for change in sorted(_made(name, text, shown), key=lambda change: list(families()).index(change.family)):
+        if change.text != text:
+            found.setdefault(change.text, change)
+    for form in masked_otherwise(text):
+        for change in _made(name, form, shown):
+            if change.family in HIDE_A_WHOLE_ROW and change.text != form:
+                found.setdefault(change.text, change)
+    return list(found.values())
+
+
+def masked_otherwise(text: str) -> Iterator[str]:
+    """A definition that masks with -inf in other ways that are right as well: they differ under a mistake that hides a
+    whole row or column, of which -inf makes NaN."""
+    if "-torch.inf" in text and ".masked_fill(" in text:
+        yield text.replace("-torch.inf", "-1e9")
+        added = ADDED.sub(r"(\1 + (\2).to(\1.dtype) * -1e9)", text)
+        if added != text:
+            yield added
+        if ".softmax(dim=-1)" in text:
+            yield text.replace(".softmax(dim=-1)", ".softmax(dim=-1).nan_to_num(0.0)")
+
+
+def _made(name: str, text: str, shown: str) -> Iterator[ChangedText]:
+    """The operators' findings in a text, each made; nothing in a course without the families' texts."""
     for definition in functions(text):
         place = shown if definition.method in ("", "forward", "__init__") else f"{shown}.{definition.method}"
         for family, node, new, words in _found(definition):
-            changed = definition.with_new(node, new)
-            if changed != text and changed not in found and family in order:
-                found[changed] = ChangedText(family, name, changed, {"function": place, **words})
-    return sorted(found.values(), key=lambda change: order.index(change.family))
+            if family in families():
+                yield ChangedText(family, name, definition.with_new(node, new), {"function": place, **words})
 
 
 def _found(definition: Definition) -> Iterator[Found]:
     """The operators' findings in the body."""
+    yield from statements.bounds_of_loops(definition, definition.node)
+    yield from calls.everywhere(definition, definition.node)
     for statement in definition.node.body:
         for node in ast.walk(statement):
             for kind, operator in OPERATORS:

@@ -6,6 +6,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 Replaced = ast.expr | ast.stmt
 Found = tuple[str, Replaced, str, dict[str, str]]  # a family, what is replaced, by what, and the words
@@ -28,12 +29,36 @@ class Definition:
             for argument in self.node.args.args
             if argument.annotation is not None and ast.unparse(argument.annotation) == "Tensor"
         ]
+        self.arguments = {argument.arg for argument in self.node.args.args} - {"self"}
         self.names = {node.attr for node in every if isinstance(node, ast.Attribute)}
         self.names |= {node.id for node in every if isinstance(node, ast.Name)}
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """The variables that hold a submodule's output, or the first of its outputs, with its name."""
+        every = [node for node in ast.walk(self.node) if isinstance(node, ast.Assign)]
+        targets = [target.elts[0] if isinstance(target := node.targets[0], ast.Tuple) else target for node in every]
+        names = [target.id if isinstance(target, ast.Name) else "" for target in targets]
+        calls = [node.value for node in every]
+        return {
+            name: self.submodule(value)
+            for name, value in zip(names, calls, strict=True)
+            if isinstance(value, ast.Call) and names.count(name) == 1
+        }
 
     def source(self, node: ast.AST) -> str:
         """The text of an expression."""
         return ast.get_source_segment(self.text, node) or ""
+
+    def submodule(self, node: ast.AST) -> str:
+        """The submodule of the learner's that an expression is the output of, through dropout as well; else empty."""
+        if isinstance(node, ast.Name):
+            return self.outputs.get(node.id, "")
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            return ""
+        if self.source(node.func.value) != "self" or len(node.args) == 0:
+            return ""
+        return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
 
     def with_new(self, node: Replaced, new: str) -> str:
         """The text with something else in place of a node."""

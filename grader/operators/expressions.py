@@ -20,6 +20,7 @@ FACTORS = (
     ("√(d / H)", "({a}.shape[-1] / {a}.shape[-3]) ** 0.5"), ("2/√d", "2 / {a}.shape[-1] ** 0.5"),
     ("√(d / (d + 1))", "({a}.shape[-1] / ({a}.shape[-1] + 1)) ** 0.5"), ("4", "4.0"), ("1/4", "0.25"),
 )  # fmt: skip
+NUMBER = re.compile(r"-?\d+(\.\d*)?")
 EXCHANGED = re.compile(r"\.(transpose|swapaxes|permute|mT|T)\b")
 
 
@@ -61,6 +62,7 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "term_left_out", node, f"({left})", {}
             yield "sign_turned", node, f"({left} {'-' if isinstance(node.op, ast.Add) else '+'} ({right}))", {}
         case ast.Add():
+            yield from _added_parts(of, node)
             yield "term_left_out", node, f"({left})", {}
             yield "term_left_out", node, f"({right})", {}
             yield "sign_turned", node, f"({left} - ({right}))", {}
@@ -73,7 +75,7 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "sign_turned", node, f"(({right}) - ({left}))", {}
             yield "sign_turned", node, f"({left} + ({right}))", {}
         case ast.Mult():
-            yield from _factors(node, left, right)
+            yield from _factors(of, node, left, right)
         case ast.Div():
             yield "division_left_out", node, f"({left})", {}
             yield "multiplied_not_divided", node, f"({left} * ({right}))", {}
@@ -90,8 +92,30 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield from _products(of, node)
 
 
-def _factors(node: ast.BinOp, left: str, right: str) -> Iterator[Found]:
+def numbers(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """A number of a product, quotient or power doubled or halved."""
+    for side in (node.left, node.right) if isinstance(node.op, ast.Mult | ast.Div | ast.Pow) else ():
+        if NUMBER.fullmatch(of.source(side)):
+            for shown, times in (("2", "2"), ("1/2", "0.5")):
+                yield "number_scaled", side, f"({of.source(side)} * {times})", {"factor": shown}
+
+
+def _added_parts(of: Definition, node: ast.BinOp) -> Iterator[Found]:
+    """A submodule's output that is not added to a sum, or takes the place of what it should be added to."""
+    sides = (node.left, node.right)
+    parts = [of.submodule(side) for side in sides]
+    for side, other, part, beside in (*zip(sides, sides[::-1], parts, parts[::-1], strict=True),):
+        if part:
+            yield "part_not_added", node, f"({of.source(other)})", {"part": part}
+        if part and not beside:
+            yield "part_replaces_the_stream", node, f"({of.source(side)})", {"part": part}
+
+
+def _factors(of: Definition, node: ast.BinOp, left: str, right: str) -> Iterator[Found]:
     """Mistakes in a product: a whole number in front that is off by one, a factor left out, doubled or divided by."""
+    for factor, other in ((left, right), (right, left)):
+        if factor in of.arguments:
+            yield "argument_not_counted", node, f"({other})", {"argument": factor}
     for by, family in ((-1, "counted_too_few"), (1, "counted_too_often")) if left.isdigit() else ():
         yield family, node, f"({int(left) + by} * {right})", {"number": str(int(left) + by)}
     yield "factor_left_out", node, f"({left})", {}

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from grader.base.language import N_
 
 TRY_IT = N_("Work one small case by hand, line by line, next to what your code gives. At which line do they part?")
+TERM = N_("List what the sum counts, one thing a line. Which of them has this size?")
 WHICH = N_("Number the entries 0, 1, 2, … and look at where each ends up.")
 
 
@@ -41,6 +42,14 @@ PROBES = {
     "answer_scaled": Probe(
         N_("The answer of `{function}` is {factor} times the right one."),
         N_("A division or a factor is missing, or there is one too many."), TRY_IT,
+    ),
+    "term_missing": Probe(
+        N_("The answer of `{function}` is too small by {term}."),
+        N_("A term of the sum is missing, or counted too seldom."), TERM,
+    ),
+    "term_too_many": Probe(
+        N_("The answer of `{function}` is too large by {term}."),
+        N_("A term of the sum does not belong there, or is counted too often."), TERM,
     ),
     "rows_scaled": Probe(
         N_("Each row of the answer of `{function}` is the right one times a factor of its own."),

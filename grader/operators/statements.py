@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from grader.operators.definitions import Definition, Found
 
@@ -16,6 +17,24 @@ def loops(of: Definition, node: ast.For) -> Iterator[Found]:
         yield "first_round_left_out", node.iter, f"{over}[1:]", {}
         yield "same_part_every_round", node.iter, f"[{over}[0]] * len({over})", {}
         yield "rounds_reversed", node.iter, f"list({over})[::-1]", {}
+
+
+def bounds_of_loops(of: Definition, node: ast.For | ast.FunctionDef | ast.With | ast.If) -> Iterator[Found]:
+    """A line moved over the end of a loop: the last one out of it, or the next one into it."""
+    for one, other in pairwise([*node.body, None]):
+        if not isinstance(one, ast.For | ast.While):
+            continue
+        text, indent = of.source(one).splitlines(), " " * one.col_offset
+        last = one.body[-1]
+        rows = last.lineno - one.lineno
+        if len(one.body) > 1:
+            moved = [line.removeprefix("    ") for line in text[rows:]]
+            yield "done_after_the_loop", one, "\n".join([*text[:rows], *moved]), {}
+        if isinstance(other, ast.Expr | ast.AugAssign | ast.Assign | ast.If):
+            both = ast.copy_location(ast.Pass(), one)
+            both.end_lineno, both.end_col_offset = other.end_lineno, other.end_col_offset
+            moved = ["    " + line for line in (indent + of.source(other)).splitlines()]
+            yield "done_in_every_round", both, "\n".join([*text, *moved]), {}
 
 
 def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Found]:
@@ -51,6 +70,11 @@ def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
                 yield "step_left_out", node, "pass", {}
         case ast.AugAssign() | ast.Expr():
             yield "step_left_out", node, "pass", {}
+            yield "step_done_twice", node, f"{of.source(node)}\n{' ' * node.col_offset}{of.source(node)}", {}
+        case ast.Return(value=ast.Tuple(elts=[first, second])):
+            assert node.value is not None
+            text = f"({of.source(second)}), ({of.source(first)})"
+            yield "results_exchanged", node.value, text, {}
         case ast.Return(value=ast.Name() | ast.BinOp() | ast.Call()):
             assert node.value is not None
             yield "gradient_cut", node.value, f"({of.source(node.value)}).detach()", {}

@@ -31,6 +31,7 @@ SHARE = 0.75
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
+READ_EVERY = 4  # of the questions whether there is time left
 FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
 MOST_COMPARED = 1200  # misconceptions, in search of a second mistake: each comparison may run one
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
@@ -72,6 +73,7 @@ class Diagnostician:
         self._until = time.process_time() + seconds
         self.unwritten: AbstractSet[str] = frozenset()
         self._compared = 0
+        self._looked, self._late = 0, False
 
     def diagnose(
         self,
@@ -129,7 +131,8 @@ class Diagnostician:
             ):  # a file in which everything is wrong, or which rests on one that is
                 return
             left = [other for other in questions if other.name not in by_check]
-            singles = _unique([wrong for group in by_check.values() for wrong in group if not wrong.parts])
+            every = [wrong for group in by_check.values() for wrong in group]
+            singles = _unique([wrong for wrong in every if not wrong.parts])
             consistent = self._consistent(self.misconceptions, question, left)
             alone = [wrong for wrong in consistent if not self._belied(wrong, singles, question)]
             matching = self._told_apart(alone, question, ask_again)
@@ -139,12 +142,18 @@ class Diagnostician:
             matching = matching or [
                 wrong
                 for wrong in self._generated(question, left, ask_again)
-                if not self._belied(wrong, singles, question)
+                if not self._belied(wrong, singles, question) and self._is_no_coincidence(wrong, every, left)
             ]
             if matching:
                 by_check[question.name] = matching
             else:
                 in_vain[question.about] += 1
+
+    def _is_no_coincidence(self, wrong: Misconception, found: list[Misconception], left: list[Question]) -> bool:
+        """False for what an operator made in a name that has a mistake already, if it explains one check alone: among
+        so many, one may give the answer that the first mistake gives in another form."""
+        again = any(wrong.replaced.keys() & other.replaced.keys() for other in found)
+        return not again or sum(self.witness.alike(wrong, other) for other in left) >= FEWEST
 
     def _belied(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
         """True if another mistake found in the same name shows in this check: then its answers can't be those of
@@ -308,7 +317,11 @@ class Diagnostician:
         return matching
 
     def _is_late(self) -> bool:
-        return time.process_time() > self._until
+        """True after `seconds` of processor time; the clock, which is a call of the system, is read now and then."""
+        if not self._late and self._looked % READ_EVERY == 0:
+            self._late = time.process_time() > self._until
+        self._looked += 1
+        return self._late
 
     def _generated(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]

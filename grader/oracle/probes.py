@@ -7,8 +7,10 @@ at, and in one more draw.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,10 +22,12 @@ from grader.calls.values import HandleId, leaves, numbers_of
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict, run_check
+from grader.operators.changes import families
 from grader.operators.probes import PROBES
 
 ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
 FEWEST = 2  # numbers that must tell
+HIGHEST_POWER, MOST_FACTORS, MOST_TIMES = 2, 7, 24  # of a term that a whole number lacks
 
 
 REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
@@ -49,12 +53,18 @@ def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
         return
     mine, right = list(leaves(about.outcome.value)), list(leaves(due.wanted))
     for one, other in zip(mine, right, strict=False) if len(mine) == len(right) else ():
+        if type(one) is type(other) is int and one == other:
+            continue
         given, wanted = _as_numbers(one), _as_numbers(other)
         if given is None or wanted is None or not given.numel() or given.ndim != wanted.ndim:
             continue
         if not bool(given.isfinite().all() and wanted.isfinite().all()):
             continue
-        if given.shape != wanted.shape or not torch.allclose(given, wanted, rtol=ROOM, atol=1e-9, equal_nan=True):
+        if (
+            isinstance(one, int)
+            or given.shape != wanted.shape
+            or not torch.allclose(given, wanted, rtol=ROOM, atol=1e-9, equal_nan=True)
+        ):
             yield given, wanted
 
 
@@ -77,6 +87,32 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
         return
     yield from _places(mine, right)
     yield from _scales(mine, right, about)
+    if about is not None and mine.numel() == 1 and mine.frac().item() == right.frac().item() == 0:
+        yield from _terms(int(right.item()) - int(mine.item()), about)
+
+
+def _terms(lacking: int, about: Exchange) -> Iterator[Found]:
+    """Yields the terms that a whole number lacks, or has too many: products of a few of the call's whole numbers, the
+    simplest first."""
+    name = "term_missing" if lacking > 0 else "term_too_many"
+    sizes = _whole_numbers(about)
+    found: list[tuple[int, int, str]] = []
+    for powers in itertools.product(range(HIGHEST_POWER + 1), repeat=min(len(sizes), MOST_FACTORS)):
+        each = list(zip(sizes.items(), powers, strict=False))
+        product = math.prod(size**power for (_name, size), power in each)
+        often, rest = divmod(abs(lacking), product)
+        if not rest and 0 < often <= MOST_TIMES:
+            shown = [factor + "²" * (power - 1) for (factor, _size), power in each if power]
+            text = " · ".join([*([str(often)] if often > 1 or not shown else []), *shown])
+            found.append((sum(powers), often, text))
+    for _degree, _often, text in sorted(found):
+        yield name, (("term", text),)
+
+
+def _whole_numbers(about: Exchange) -> dict[str, int]:
+    """The call's whole numbers above 1."""
+    given = {f"args[{index}]": value for index, value in enumerate(about.call.args)} | about.call.kwargs
+    return {name: value for name, value in given.items() if type(value) is int and value > 1}
 
 
 def _same(mine: Tensor, right: Tensor) -> bool:
@@ -98,9 +134,13 @@ def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
 
 def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
     """Yields the relation in which the right numbers are in the wrong positions."""
-    if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
-        return
     yield from _exchanged(mine, right)
+    if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
+        square = right.ndim == FEWEST and right.shape[0] == right.shape[1] > 1
+        for dim in range(right.ndim) if square else ():
+            if _same(mine, right.flip(dim)):
+                yield "answer_reversed", (("dim", str(dim)),)
+        return
     for dim in range(right.ndim):
         words, length = (("dim", str(dim)),), right.shape[dim]
         if length < FEWEST + 1:
@@ -169,11 +209,18 @@ class Failing(NamedTuple):
 
 
 def diagnoses(
-    failing: list[Failing], student: Backend, oracle: Oracle, seeds: tuple[int, int], device: str, shows_values: bool
+    failing: list[Failing],
+    student: Backend,
+    oracle: Oracle,
+    seeds: tuple[int, int],
+    device: str,
+    shows_values: bool,
+    arguments: Mapping[str, Sequence[str]] = {},
 ) -> dict[str, list[Misconception]]:
     """The probes' diagnoses of failing checks, by name. The second seed is that of one more draw. Unless values are
-    shown, nothing is said that relates an answer to the right one."""
-    said: dict[str, list[Misconception]] = {}
+    shown, nothing is said that relates an answer to the right one. `arguments` are the names of each public name's."""
+    said = dict(_accepted(failing))
+    failing = [each for each in failing if each.check.__name__ not in said]
     for function in dict.fromkeys(each.function for each in failing):
         related = [each for each in failing if each.function == function]
         check = related[0].check
@@ -186,7 +233,8 @@ def diagnoses(
             relation = name, ()
         if relation is not None:
             name = relation[0]
-            words = {"function": function, **dict(relation[1])}
+            named = arguments.get(function) or arguments.get(f"{function}.forward") or ()
+            words = {"function": function, **{word: _with_names(text, named) for word, text in relation[1]}}
             diagnosis = Misconception(name, "", {function: None}, *PROBES[name], words=words)
             said |= {
                 each.check.__name__: [diagnosis]
@@ -194,6 +242,23 @@ def diagnoses(
                 if name in REPEATED or holds_in(relation, each.verdict)
             }
     return said
+
+
+def _accepted(failing: list[Failing]) -> Iterator[tuple[str, list[Misconception]]]:
+    """What is said of the checks in which a wrong argument gave an answer in place of an error."""
+    name = "error_not_raised"
+    for each in failing:
+        about = each.verdict.failure.about
+        if about is None or not about.due_error or about.outcome is None or about.outcome.raised:
+            continue
+        if name in families():
+            words = {"function": each.function}
+            yield each.check.__name__, [Misconception(name, "", {each.function: None}, *families()[name], words=words)]
+
+
+def _with_names(text: str, names: Sequence[str]) -> str:
+    """A formula with the names of arguments in place of their indices."""
+    return re.sub(r"args\[(\d+)\]", lambda found: dict(enumerate(names)).get(int(found[1]), found[0]), text)
 
 
 def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:

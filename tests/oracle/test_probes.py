@@ -60,6 +60,57 @@ def test_a_relation_is_found_in_both_languages(mine: Tensor, name: str) -> None:
             assert language.gettext(line, **words) != line.format(**words)
 
 
+def counted(mine: int, right: int, *sizes: int) -> Verdict:
+    found = verdict(RIGHT)
+    found.failure.about = Exchange(Call("count", sizes), outcome=Outcome(mine))
+    found.failure.due = Due(right)
+    return found
+
+
+def test_a_term_that_a_sum_lacks_is_said_as_a_formula() -> None:
+    """Also where it is a small part of the sum, and the other way round where it is one too many."""
+
+    def right(layers: int, width: int) -> int:
+        return 10**9 + 5 * layers * width
+
+    sizes = ((2, 7), (3, 11))
+    for by, name in ((-1, "term_missing"), (1, "term_too_many")):
+        both = [counted(right(*each) + by * each[0] * each[1], right(*each), *each) for each in sizes]
+        found = probes.agreed(both, lambda: None)
+        assert found == (name, (("term", "args[0] · args[1]"),))
+        with language.use("ko"):
+            said = language.gettext(probes.PROBES[name].what, function="count", term="T")
+        assert said != probes.PROBES[name].what.format(function="count", term="T")
+    unlike = [
+        counted(right(*each) - lacking, right(*each), *each) for each, lacking in zip(sizes, (14, 9), strict=True)
+    ]
+    assert probes.agreed(unlike, lambda: None) is None
+
+
+def test_an_answer_in_place_of_an_error_is_named_from_the_answer() -> None:
+    accepted = verdict(RIGHT)
+    assert accepted.failure.about is not None
+    accepted.failure.about.due_error = True
+    failing = [probes.Failing("scores", lambda: None, accepted)]
+    found = probes.diagnoses(failing, None, None, (1, 2), "cpu", False)  # type: ignore[arg-type]
+    assert [wrong.called for group in found.values() for wrong in group] == ["error_not_raised"]
+
+
+def test_arguments_are_named_in_a_formula() -> None:
+    failing = [probes.Failing("count", lambda: None, counted(*each)) for each in ((41, 55, 2, 7), (1, 34, 3, 11))]
+    names = {"count": ["layers", "width"]}
+    found = probes.diagnoses(failing, None, None, (1, 2), "cpu", True, names)  # type: ignore[arg-type]
+    assert {wrong.words["term"] for group in found.values() for wrong in group} == {"layers · width"}
+
+
+def test_a_mask_in_another_order_is_said() -> None:
+    mask = torch.ones(4, 4, dtype=torch.bool).tril()
+    for mine, name in ((mask.flip(1), "answer_reversed"), (mask.T, "answer_transposed")):
+        found = probes.agreed([verdict(mine, mask), verdict(mine, mask)], lambda: None)
+        assert found is not None
+        assert found[0] == name
+
+
 def test_what_holds_in_one_draw_alone_is_not_said() -> None:
     assert probes.agreed([verdict(RIGHT * 2), verdict(RIGHT * 5)], lambda: None) is None
     assert probes.agreed([verdict(RIGHT * 2)], lambda: verdict(RIGHT + 1)) is None
