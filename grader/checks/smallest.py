@@ -34,7 +34,8 @@ MOST_WEIGHTS = 100  # numbers of a module that are printed
 
 
 def cases(name: str, how: Asked) -> list[Case]:
-    """The small cases of a public name, from the smallest on; no check has the name of one."""
+    """The small cases of a public name, from the smallest on; none for random answers, and for those of a large
+    model."""
     if isinstance(how, AskedFunction) and (how.judged or how.model or how.inputs is nothing):
         return []  # a random answer, or that of a model with too many weights to show
     many = len(how.axes) == len(AXES)

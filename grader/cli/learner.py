@@ -164,7 +164,7 @@ def _begin_line(parser: Parser) -> None:
 
 
 def _begin(args: Namespace) -> None:
-    """Writes the stubs of a track, and prints which were kept."""
+    """Writes the stubs of a track, and prints which were written and which kept. Raises BadInput."""
     common.require_references()
     from grader.course import choice
     from grader.course import exercises as stubs

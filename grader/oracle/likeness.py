@@ -72,7 +72,8 @@ def looked_at(call: Call, outcome: Outcome) -> Outcome:
 
 
 def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
-    """The part of an answer about parameters that counts."""
+    """The name of each parameter in an answer, with its shape, dtype and device as text, sorted; empty if the answer
+    has none."""
     values = outcome.value if isinstance(outcome.value, dict) else {}
     return sorted(
         (name, f"{tuple(value.tensor.shape)} {value.tensor.dtype} {value.device}")

@@ -33,7 +33,7 @@ def pinned_to_one_cpu(cpu_claims: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def _claimed(cpu_claims: int | None, numbers: Iterable[int]) -> Iterator[int | None]:
-    """Claims the first free CPU; None when every CPU is claimed."""
+    """Holds a claim on the first free CPU for one block; None if every CPU is claimed."""
     free = next((number for number in numbers if _claim(cpu_claims, number)), None) if cpu_claims is not None else None
     try:
         yield free

@@ -117,7 +117,8 @@ TEXTS = (
 
 
 def routes(gpt: GPTProcess) -> list[Route]:
-    """The tab's requests, to one process: JSON in; the length of a JSON in four bytes, it, and further bytes out."""
+    """The routes of the Explore tab. An answer is four bytes with the length of a JSON header, the header, and its
+    numbers."""
 
     turn = asyncio.Lock()
 

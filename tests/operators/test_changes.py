@@ -54,6 +54,44 @@ def test_a_family_is_made(family: str, line: str) -> None:
     assert any(line in change.text for change in changes("attend", ATTEND, "attend") if change.family == family)
 
 
+BLOCK = """class Block(nn.Module):
+    def forward(self, x: Tensor, often: int) -> tuple[Tensor, Tensor]:
+        attended, weights = self.attn(self.ln_1(x))
+        x = x + self.dropout(attended)
+        for part in self.parts:
+            x = part(x)
+            self.count += 1
+        self.count = self.count * often
+        return x / math.sqrt(2.0 * often), weights
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "line"),
+    [
+        ("part_not_applied", "self.attn(x)"),
+        ("part_not_added", "x = (x)\n"),
+        ("part_replaces_the_stream", "x = (self.dropout(attended))\n"),
+        ("results_exchanged", "return (weights), (x / math.sqrt(2.0 * often))"),
+        ("root_left_out", "x / 2.0 * often"),
+        ("argument_not_counted", "self.count = (self.count)\n"),
+        ("number_scaled", "(2.0 * 0.5) * often"),
+        ("step_done_twice", "self.count += 1\n            self.count += 1\n"),
+        ("done_after_the_loop", "x = part(x)\n        self.count += 1\n"),
+        ("done_in_every_round", "            self.count = self.count * often\n        return"),
+    ],
+)
+def test_a_family_is_made_of_a_module(family: str, line: str) -> None:
+    assert any(line in change.text for change in changes("Block", BLOCK, "Block") if change.family == family)
+
+
+def test_a_mistake_that_hides_a_whole_row_is_made_in_each_way_to_mask() -> None:
+    """-inf makes NaN of such a row, a large finite number does not."""
+    made = [change.text for change in changes("attend", ATTEND, "attend") if change.family == "another_dimension"]
+    for way in ("masked_fill(~visible, -1e9)", "(scores + (~visible).to(scores.dtype) * -1e9)", ".nan_to_num(0.0)"):
+        assert any(way in text and "dim=-2" in text for text in made), way
+
+
 def test_every_sentence_is_there_in_korean() -> None:
     with language.use("ko"):
         for family in families().values():

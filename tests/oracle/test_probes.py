@@ -87,6 +87,15 @@ def test_a_term_that_a_sum_lacks_is_said_as_a_formula() -> None:
     assert probes.agreed(unlike, lambda: None) is None
 
 
+def test_an_answer_in_place_of_an_error_is_named_from_the_answer() -> None:
+    accepted = verdict(RIGHT)
+    assert accepted.failure.about is not None
+    accepted.failure.about.due_error = True
+    failing = [probes.Failing("scores", lambda: None, accepted)]
+    found = probes.diagnoses(failing, None, None, (1, 2), "cpu", False)  # type: ignore[arg-type]
+    assert [wrong.called for group in found.values() for wrong in group] == ["error_not_raised"]
+
+
 def test_arguments_are_named_in_a_formula() -> None:
     failing = [probes.Failing("count", lambda: None, counted(*each)) for each in ((41, 55, 2, 7), (1, 34, 3, 11))]
     names = {"count": ["layers", "width"]}

@@ -18,6 +18,7 @@ from grader.checks.catalogue import Misconception, Variant
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.choice import CORE, match_step
+from grader.oracle.cache import Remembered
 from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
 from grader.sandbox import preload
@@ -57,11 +58,16 @@ every_step = of_steps(STEPS)
 some_steps = of_steps(STEPS if THOROUGH or ONLY else STEPS[::3])
 
 
+@functools.cache
+def reference_of(step: Solution) -> Remembered:
+    """The step's reference, asked once for each seed."""
+    return Remembered(step.oracle())
+
+
 def verdicts(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, Verdict]:
     """Every check of the step, asked of the reference with some of its names replaced."""
     student = LocalBackend(step.responder(replaced, watched=True))
-    reference = LocalBackend(step.responder())
-    return {check.name: run_check(check.function, student, reference, seed=seed) for check in step.checks}
+    return {check.name: run_check(check.function, student, reference_of(step), seed=seed) for check in step.checks}
 
 
 def refusals(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, str]:
@@ -131,9 +137,8 @@ def test_misconception_is_refused(step: Solution, wrong: Misconception) -> None:
     """A wrong way fails the check that it names, whatever the seed."""
     check = next(check for check in step.checks if check.name == wrong.caught_by)
     student = LocalBackend(step.responder(wrong.replaced, watched=True))
-    reference = LocalBackend(step.responder())
     for seed in FEW_SEEDS:
-        verdict = run_check(check.function, student, reference, seed=seed)
+        verdict = run_check(check.function, student, reference_of(step), seed=seed)
         if verdict.status != "fail":
             others = ", ".join(refusals(step, seed, wrong.replaced)) or "no check"
             say(
