@@ -115,7 +115,7 @@ LINES = (
         re.compile(r"(<{7}|>{7}) |={7}$"),
         N_("Line {line} is a mark of a merge in Git: choose one side, remove the marks."),
     ),
-    (re.compile(r"\s*```"), N_("Line {line} is Markdown: remove the lines with ```.")),
+    (re.compile(r"^\s*```"), N_("Line {line} is Markdown: remove the lines with ```.")),
 )
 LETTERS = (
     (

@@ -17,7 +17,7 @@ from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
 from grader.feedback.items import wrong_answers
-from grader.feedback.similarity import Sources, Wrong, comparable, kits_own
+from grader.feedback.similarity import Sources, Wrong, kits_own, not_comparable
 from grader.feedback.table import Points
 from grader.marks import marking as marks
 from grader.marks import register
@@ -167,9 +167,7 @@ def compared(
             for entry in entries
             if entry.report and entry.student in students
         }
-    damaged = [
-        f"{name}/{step}" for name, files in students.items() for step, text in files.items() if not comparable(text)
-    ]
+    damaged = [f"{name}/{step}" for name, files in students.items() for step in not_comparable(files)]
     return Compared(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
 
 

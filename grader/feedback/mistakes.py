@@ -4,14 +4,16 @@ it."""
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from grader.base import syntax
+from grader.base.limited import OverBudget
 from grader.base.results import CheckResult, Graded, StepResult, leading
-from grader.base.syntax import tree_of
 from grader.course.stubs import MAX_STUB
 from grader.feedback.class_page import Wording, wordings_of
 from grader.feedback.items import clusters
@@ -57,11 +59,12 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
     sources = sources or {}
     groups: dict[tuple[str, tuple[str, ...], str], Mistake] = {}
     for entry in entries:
-        for step, names, check in _diagnosed(entry):
-            wordings = wordings_of(step.name, names, {check.misconception or "": check.words})
-            mistake = Mistake(step.name, step.title, wordings, check)
-            group = groups.setdefault((step.name, names, wordings[0].what), mistake)
-            group.makers.append(_maker(entry, step.name, check, sources))
+        with syntax.budget():  # for the code of one person
+            for step, names, check in _diagnosed(entry):
+                wordings = wordings_of(step.name, names, {check.misconception or "": check.words})
+                mistake = Mistake(step.name, step.title, wordings, check)
+                group = groups.setdefault((step.name, names, wordings[0].what), mistake)
+                group.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
     for mistake in (everything := [*groups.values(), *filter(None, unknown)]):
         mistake.result = min((maker.check for maker in mistake.makers), key=_size)
@@ -110,9 +113,20 @@ def excerpt(source: str, name: str) -> str:
     """The function or class of this name in a file, as it is written; the whole file if there is none."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
-    tree = tree_of(source, MAX_STUB)
+    first, last = _definitions(source).get(name, (1, None))
+    return "\n".join(source.splitlines()[first - 1 : last]) if last else source
+
+
+@functools.lru_cache(1024)
+def _definitions(source: str) -> dict[str, tuple[int, int | None]]:
+    """The first and the last line of each function and class of a file, from 1; none if it can't be parsed in time."""
+    lines: dict[str, tuple[int, int | None]] = {}
+    try:
+        tree = syntax.tree_of(source, MAX_STUB)
+    except OverBudget:
+        tree = None
     for node in tree.body if tree else ():
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
-    return source
+            lines.setdefault(node.name, (first, node.end_lineno))
+    return lines

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
+from grader.base import syntax
+from grader.base.limited import OverBudget
 from grader.base.paths import SOLUTIONS
-from grader.base.syntax import tree_of
 
 LONGEST = 256 << 10  # characters: a file of ordinary code of this length is parsed in a second
 GRAM = 12  # nodes of the syntax tree in one passage: an expression such as `q @ k.mT / q.shape[-1] ** 0.5`
@@ -158,26 +159,38 @@ def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-def comparable(source: str) -> bool:
-    """Whether a file can be compared: it is Python, and not too long to be parsed."""
-    return tree_of(source, LONGEST) is not None
+def not_comparable(steps: Mapping[str, str]) -> list[str]:
+    """The steps of one person that can't be compared: no Python, too long, or more than one person's time to parse."""
+    with syntax.budget():
+        return [step for step, source in steps.items() if _read(source) is None]
+
+
+def passages(source: str) -> Sequence[Passage]:
+    """The winnowed passages of a file; nothing if it can't be compared."""
+    read = _read(source)
+    return read[0] if read else []
 
 
 @lru_cache(8192)  # pairs and equal files ask for the same
-def passages(source: str) -> Sequence[Passage]:
-    """The winnowed passages of a file; nothing if it can't be compared."""
-    tree = tree_of(source, LONGEST)
+def _read(source: str) -> tuple[Sequence[Passage], tuple[int, ...]] | None:
+    """The winnowed passages of a file, and the digests of its statements, sorted; None if it can't be compared."""
+    try:
+        tree = syntax.tree_of(source, LONGEST)
+    except OverBudget:
+        return None
     if tree is None:
-        return []
+        return None
     every = [passage for part in tree.body for passage in _winnowed(list(_tokens(part)))]
-    return list({passage.mark: passage for passage in reversed(every)}.values())
+    statements = sorted(_mark(_tokens(part)) for part in tree.body)
+    return list({passage.mark: passage for passage in reversed(every)}.values()), tuple(statements)
 
 
 def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
     """The passages of each student's steps; `on_student` is called after each student."""
     counts = {}
     for name, steps in sorted(sources.items()):
-        counts[name] = {step: passages(source) for step, source in sorted(steps.items())}
+        with syntax.budget():
+            counts[name] = {step: passages(source) for step, source in sorted(steps.items())}
         on_student()
     return counts
 
@@ -293,11 +306,9 @@ def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
     holders: dict[tuple[str, int], list[str]] = defaultdict(list)
     for student, steps in sorted(students.items()):
         for step, source in steps.items():
-            tree = tree_of(source, LONGEST)
+            read = _read(source)
             released = {passage.mark for passage in passages(stubs.get(step, ""))}
-            own = [passage for passage in passages(source) if passage.mark not in released]
-            if tree is not None and len(own) >= ENOUGH:
-                parts = sorted(_mark(_tokens(part)) for part in tree.body)
-                holders[step, hash(tuple(parts))].append(student)
+            if read and sum(passage.mark not in released for passage in read[0]) >= ENOUGH:
+                holders[step, hash(read[1])].append(student)
     most = max(FEW, COMMON * len(students))
     return [SameFile(step, names) for (step, _key), names in sorted(holders.items()) if len(names) > most]

@@ -313,7 +313,22 @@ def test_the_page_of_pairs(tmp_path: Path) -> None:
     found = similarity.pairs(students, STUBS)
     page = pages.similar(found, [], students, {})
     assert "What this can" in page and 'class="line alike"' in page and "&lt;b&gt;z" in page and "<b>z" not in page
-    assert not similarity.comparable("def (") and similarity.passages("def (") == []
+    assert similarity.not_comparable({"a": "def (", "b": "x = 1"}) == ["a"] and similarity.passages("def (") == []
+
+
+def test_comparing_has_a_budget_of_one_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longer isn't compared, and is parsed no more."""
+    budget, parsed, count = similarity.syntax.budget, similarity.syntax.parsed, []
+    monkeypatch.setattr(similarity.syntax, "budget", lambda: budget(0.05))
+    monkeypatch.setattr(similarity.syntax, "parsed", lambda *given: (count.append(1), parsed(*given))[1])
+    slow = "x = f'" + "{a}" * 4_000 + "'\n"
+    files = {f"step{number:02}": f"{slow}y = {number}\n" for number in range(40)}
+    left = similarity.not_comparable(files)
+    assert left and "step00" not in left
+    seen = len(count)
+    similarity.pairs({"eve": files, "ada": {"step01": "x = 1"}}, {})
+    similarity.same_files({"eve": files}, {})
+    assert len(count) <= seen + 1
 
 
 # --- other systems ---------------------------------------------------------------------------------------------------

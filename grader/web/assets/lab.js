@@ -63,7 +63,7 @@ export class LabPlace {
     event.preventDefault();
     const chosen = new FormData(this.form);
     document.body.dataset.tab = "right";
-    this.running = { done: null, left: "", what: "" };
+    this.running = { done: null, left: "", what: t("Loading torch, once …") };
     this.show(this.running);
     await post(`/do/lab/${this.name}`, { prediction: chosen.get("words") || chosen.get("prediction") || "", seconds: chosen.get("seconds") }).catch((error) => {
       this.running = null;
@@ -83,7 +83,7 @@ export class LabPlace {
       this.result = result;
       this.page.replaceChildren(el("iframe", { src: `/lab-result/${this.name}?at=${result}#prediction`, title: t("What was measured"), sandbox: "" }));
     } else if (!this.result) {
-      this.page.replaceChildren(el("p", { class: "empty" }, this.running ? t("The first figures are being measured.") : t("Predict first, then run it: what was measured is shown here.")));
+      this.page.replaceChildren(el("p", { class: "empty" }, this.running ? t("What is measured is shown here.") : t("Predict first, then run it: what was measured is shown here.")));
     }
   }
 }
