@@ -321,8 +321,8 @@ def _not_at_our_keys(register: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(register)
     def registering(*args: Any, **kwargs: Any) -> Any:
-        for given in (*args, *kwargs.values()):
-            if isinstance(given, bytes) or (isinstance(given, str) and exactly(given) in ours):
+        for argument in (*args, *kwargs.values()):
+            if isinstance(argument, bytes) or (isinstance(argument, str) and exactly(argument) in ours):
                 raise RuntimeError("nothing can be registered at this dispatch key: the grader looks there")
         return register(*args, **kwargs)
 

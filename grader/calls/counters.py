@@ -228,7 +228,7 @@ class LiveStorages(EveryOp):
                 self._made.append((private.WeakStorage(storage), elements))
                 self._total += elements
         if self._total > self.measured:  # else it is no new peak, whatever has been freed
-            self._made = [made for made in self._made if not made[0].expired()]
+            self._made = [entry for entry in self._made if not entry[0].expired()]
             self._total = sum(elements for _storage, elements in self._made)
             self.measured = max(self.measured, self._total)
 
@@ -288,16 +288,16 @@ class MatrixProducts(EveryOp):
             query, key, value = args[:3]
             self._count(query, query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
         elif kind == "elements":
-            given = [length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor)]
-            for made in leaves(result):
-                if isinstance(made, Tensor) and length(made) > max(given):
-                    self._count(made, length(made))
+            lengths = [length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor)]
+            for each in leaves(result):
+                if isinstance(each, Tensor) and length(each) > max(lengths):
+                    self._count(each, length(each))
         else:
             # Of an (m, k) and a (k, n) matrix, m * n * k is the root of the product of all three sizes.
             sizes = sorted(length(leaf) for leaf in leaves(args) if isinstance(leaf, Tensor))[-2:]
-            for made in leaves(result):
-                if isinstance(made, Tensor):
-                    self._count(made, math.isqrt(math.prod(sizes) * length(made)))
+            for each in leaves(result):
+                if isinstance(each, Tensor):
+                    self._count(each, math.isqrt(math.prod(sizes) * length(each)))
 
     def _count(self, factor: Tensor, products: int) -> None:
         if self.on_meta or not factor.is_meta:
@@ -350,9 +350,9 @@ class SavedForBackward(EveryOp):
         for leaf, _storage in _new_storages(op, args, result):
             self._make(leaf)
 
-    def _make(self, made: Tensor) -> None:
-        storage = made.untyped_storage()
-        self._made[storage.data_ptr()] = private.WeakStorage(storage), storage.nbytes() // made.element_size()
+    def _make(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._made[storage.data_ptr()] = private.WeakStorage(storage), storage.nbytes() // tensor.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
         """Notes a tensor that went to a hook of the called code, and what the hook stored in its place."""

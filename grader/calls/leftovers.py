@@ -74,11 +74,11 @@ class Surroundings:
 
 def _made(objects: list[Any]) -> dict[int, Any]:
     """Those of the objects that a step's code may have made, or have put something into, by their ids."""
-    made = {}
+    owned = {}
     for each in objects:  # by no comprehension: that is a function while it runs
         if issubclass(type(each), MADE):
-            made[id(each)] = each
-    return made
+            owned[id(each)] = each
+    return owned
 
 
 def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:

@@ -117,9 +117,9 @@ class CopiesStay(FunctionMode):
     ) -> Any:
         """Calls a function; a copy of a tensor is made on the device of that tensor."""
         kwargs = kwargs or {}
-        given = args[0] if args else kwargs.get("data", kwargs.get("obj"))
-        if func in self.MAKERS and isinstance(given, Tensor) and kwargs.get("device") is None:
-            kwargs = kwargs | {"device": given.device}
+        source = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+        if func in self.MAKERS and isinstance(source, Tensor) and kwargs.get("device") is None:
+            kwargs = kwargs | {"device": source.device}
         return func(*args, **kwargs)
 
 
@@ -133,11 +133,11 @@ class UnwrittenIsNan(FunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Calls a function, and fills what `empty` and its like return with NaN."""
-        made = func(*args, **(kwargs or {}))
-        if func in self.MAKERS and made.is_floating_point():
+        result = func(*args, **(kwargs or {}))
+        if func in self.MAKERS and result.is_floating_point():
             with torch.no_grad():  # a leaf with gradients refuses
-                made.fill_(math.nan)
-        return made
+                result.fill_(math.nan)
+        return result
 
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
@@ -226,12 +226,14 @@ class ResultBefore:
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Calls the target with other values in its arguments, keeps a copy of the result, and restores the
         arguments."""
-        given = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
-        values = [_copy(leaf) for leaf in given]
-        for leaf in given:
+        arguments = [leaf for leaf in leaves((args, dict(kwargs))) if isinstance(leaf, Tensor | np.ndarray)]
+        values = [_copy(leaf) for leaf in arguments]
+        for leaf in arguments:
             _fill(leaf, _other(leaf))
         result = target(*args, **kwargs)
-        ours = {leaf.untyped_storage().data_ptr() for leaf in given if isinstance(leaf, Tensor) and not leaf.is_meta}
+        ours = {
+            leaf.untyped_storage().data_ptr() for leaf in arguments if isinstance(leaf, Tensor) and not leaf.is_meta
+        }
         self._tensors = [
             leaf
             for leaf in leaves(result)
@@ -239,14 +241,14 @@ class ResultBefore:
         ]
         self._before = [tensor.detach().clone() for tensor in self._tensors]
         # By NumPy alone: torch may be off limits in the call.
-        arrays = [leaf for leaf in given if isinstance(leaf, np.ndarray)]
+        arrays = [leaf for leaf in arguments if isinstance(leaf, np.ndarray)]
         self._arrays = [
             leaf
             for leaf in leaves(result)
             if isinstance(leaf, np.ndarray) and not any(np.may_share_memory(leaf, array) for array in arrays)
         ]
         self._arrays_before = [array.copy() for array in self._arrays]
-        for leaf, value in zip(given, values, strict=True):
+        for leaf, value in zip(arguments, values, strict=True):
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
@@ -336,10 +338,10 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
 class _Mapped(mmap.mmap):
     """A memory-mapped file, which counts as allocated."""
 
-    def __new__(cls, *given: Any, **named: Any) -> Self:
-        made = super().__new__(cls, *given, **named)
-        PeakMemory.mapped += len(made)
-        return made
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        mapping = super().__new__(cls, *args, **named)
+        PeakMemory.mapped += len(mapping)
+        return mapping
 
 
 mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there

@@ -77,14 +77,13 @@ def optimizer(module: nn.Module, rate: float) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=rate, weight_decay=0.1)
 
 
-def step_by(kept: object, learning_rate: float) -> None:
-    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere if `kept` is not
-    an optimizer."""
-    if not isinstance(kept, torch.optim.Optimizer):
+def step_by(optimizer: object, learning_rate: float) -> None:
+    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere if it is none."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
         raise NotThere("no optimizer")
-    for group in kept.param_groups:
+    for group in optimizer.param_groups:
         group["lr"] = learning_rate
-    kept.step()
+    optimizer.step()
 
 
 def outline(module: nn.Module) -> dict[str, Tensor]:
@@ -118,13 +117,13 @@ def _part(module: nn.Module, path: str) -> nn.Module:
     return part
 
 
-def placed_on(made: Callable[..., Any], device: str) -> Callable[..., Any]:
+def placed_on(constructor: Callable[..., Any], device: str) -> Callable[..., Any]:
     """A class with modules that are moved to a device after they are made."""
     if device == "cpu":
-        return made
+        return constructor
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        module = made(*args, **kwargs)
+        module = constructor(*args, **kwargs)
         return module.to(device) if isinstance(module, nn.Module) else module
 
     return make

@@ -86,11 +86,11 @@ class Twins:
         here.options = replace(call.options, device="cpu", gradients=False, made_on_meta=False)
         random_state = torch.get_rng_state()
         try:
-            given = [leaf.number for leaf in leaves(call.args) if isinstance(leaf, HandleId)]
-            for number in (call.handle, *given):
+            modules = [leaf.number for leaf in leaves(call.args) if isinstance(leaf, HandleId)]
+            for number in (call.handle, *modules):
                 if number is not None and number not in self._modules:
                     self._modules[number] = _on_cpu(handles[number])
-            twins = self._twins_of(call, given, handles)
+            twins = self._twins_of(call, modules, handles)
             target = twins[call.handle] if call.handle is not None and call.name == "__call__" else target
             if target is None:
                 return None
@@ -103,13 +103,13 @@ class Twins:
         finally:
             torch.set_rng_state(random_state)
 
-    def _twins_of(self, call: Call, given: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+    def _twins_of(self, call: Call, modules: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
         """The twins of the modules in a call, by handle."""
-        numbers = [number for number in (call.handle, *given) if number is not None]
+        numbers = [number for number in (call.handle, *modules) if number is not None]
         return {number: self._twin(number, handles[number]) for number in numbers}
 
     def differing(
-        self, call: Call, target: Any, handles: Mapping[int, Any], given: list[int], used: Work, before: Work | None
+        self, call: Call, target: Any, handles: Mapping[int, Any], modules: list[int], used: Work, before: Work | None
     ) -> list[str]:
         """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
         call on the CPU, to a `target` or to the twin of its module; `before` is its work if it was made before. None if
@@ -120,7 +120,7 @@ class Twins:
         here = replace(call, options=replace(call.options, device="cpu", gradients=False))
         random_state = torch.get_rng_state()
         try:
-            twins = self._twins_of(call, given, handles)
+            twins = self._twins_of(call, modules, handles)
             target = twins.get(call.handle) if call.handle is not None and call.name == "__call__" else target
             if target is None or None in twins.values():
                 return []

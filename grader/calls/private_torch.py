@@ -264,10 +264,10 @@ def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
     return dressed
 
 
-def put(attribute: Attribute, made: Callable[[Any], Any]) -> None:
-    """Replaces an attribute by what `made` returns for it."""
+def put(attribute: Attribute, wrapper: Callable[[Any], Any]) -> None:
+    """Replaces an attribute by what `wrapper` returns for it."""
     owner, name = attribute
-    setattr(owner, name, made(getattr(owner, name)))
+    setattr(owner, name, wrapper(getattr(owner, name)))
 
 
 class FunctionMode(TorchFunctionMode):
@@ -372,8 +372,8 @@ def in_python(op: Any) -> Callable[..., Any]:
 
 def layer_norm_by_reference(*args: Any) -> tuple[Tensor, ...]:
     """torch's own reference for a layer norm, which says what does not fit."""
-    made: tuple[Tensor, ...] = torch._refs.native_layer_norm(*args)
-    return made
+    results: tuple[Tensor, ...] = torch._refs.native_layer_norm(*args)
+    return results
 
 
 def load_in_this_process() -> None:

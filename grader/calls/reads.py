@@ -142,8 +142,8 @@ class FunctionNames(private_torch.FunctionMode):
         result = func(*args, **kwargs) if kwargs else func(*args)
         if name:
             self.names.add(name)
-            for made in result if isinstance(result, tuple) else (result,):
-                self._made[id(made)] = name
+            for each in result if isinstance(result, tuple) else (result,):
+                self._made[id(each)] = name
         return result
 
     def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -308,18 +308,18 @@ def _note_reads() -> list[Any]:
     """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
     counters.let_pass()
     library = private_torch.Kernels("aten")
-    for op, kept in ((private_torch.LOCAL_SCALAR, _itself), *((op, _sizes) for op in SIZED_BY_VALUES)):
-        library.impl(op.name(), _noting(op, kept), counters.PLACE, with_keyset=True)
+    for op, recorded_as in ((private_torch.LOCAL_SCALAR, _itself), *((op, _sizes) for op in SIZED_BY_VALUES)):
+        library.impl(op.name(), _noting(op, recorded_as), counters.PLACE, with_keyset=True)
     return [library]
 
 
-def _noting(op: Any, kept: Callable[[Any], Any]) -> Callable[..., Any]:
+def _noting(op: Any, recorded_as: Callable[[Any], Any]) -> Callable[..., Any]:
     """A kernel for an op that reads a value: it records `kept(value)` for tensors that are not on `meta`."""
 
     def noting(keys: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         value = counters.run(op, keys, (tensor, *args), kwargs)
         if Reads.record is not None and not tensor.is_meta:
-            Reads.note(op.name(), tensor, kept(value))
+            Reads.note(op.name(), tensor, recorded_as(value))
         return value
 
     return noting
@@ -343,7 +343,7 @@ def sized_on_meta(op: Any) -> Callable[..., Any]:
     name = op.name()
 
     def kernel(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-        made = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in Reads.value(name, tensor)]
-        return tuple(made) if len(made) > 1 else made[0]
+        results = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in Reads.value(name, tensor)]
+        return tuple(results) if len(results) > 1 else results[0]
 
     return kernel

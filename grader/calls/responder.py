@@ -122,8 +122,8 @@ class Responder:
             self.begin_check(call.begin)
         for index, earlier in enumerate(call.first):
             outcome = self._respond(due(earlier))
-            made = earlier.handle is not None or isinstance(outcome.value, HandleId)
-            if outcome.raised is not None or not made or (earlier.name == "load_parameters" and outcome.value):
+            makes_module = earlier.handle is not None or isinstance(outcome.value, HandleId)
+            if outcome.raised is not None or not makes_module or (earlier.name == "load_parameters" and outcome.value):
                 outcome.of = index
                 return outcome
         # What a call draws does not depend on how much a constructor, or another call, has drawn before it: two forms
@@ -215,7 +215,7 @@ class Responder:
         return result, is_kept
 
     def _elsewhere(
-        self, call: Call, given: list[int], used: FunctionNames | None, result: Any, before: Work | None
+        self, call: Call, modules: list[int], used: FunctionNames | None, result: Any, before: Work | None
     ) -> list[str]:
         """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse."""
         if self.is_trusted or used is None:
@@ -224,11 +224,11 @@ class Responder:
             return hidden
         function = self.names.get(call.name) if call.handle is None else None
         work = Work(used.names, used.makers(result))
-        return self._twins.differing(call, function, self.handles, given, work, before)
+        return self._twins.differing(call, function, self.handles, modules, work, before)
 
-    def _kept(self, made: Any, number: int, name: str) -> HandleId:
+    def _kept(self, module: Any, number: int, name: str) -> HandleId:
         """The handle of a module that stays here."""
-        self.handles[number] = made
+        self.handles[number] = module
         self.made_by[number] = name
         return HandleId(number)
 

@@ -74,27 +74,29 @@ class Inputs:
         # A copy, so that changes don't reach the original, and not a leaf: a leaf that requires a gradient refuses
         # in-place changes, with an error about autograd instead of about the change.
         if isinstance(value, np.ndarray):
-            given: Any = _reversed(value) if self._options.strided else np.array(value)
+            ready: Any = _reversed(value) if self._options.strided else np.array(value)
         else:
             if self._options.device != "cpu":
                 value = value.to(self._options.device)
-            given = value.detach().clone(memory_format=torch.preserve_format)
+            ready = value.detach().clone(memory_format=torch.preserve_format)
             if self._options.gradients and value.is_floating_point():
-                self.leaves[name] = given.requires_grad_()
-                given = given if self._options.strided else given.clone(memory_format=torch.preserve_format)
+                self.leaves[name] = ready.requires_grad_()
+                ready = ready if self._options.strided else ready.clone(memory_format=torch.preserve_format)
             if self._options.strided:
-                given = _apart(given)
-        self._given.append((name, given, value))
-        return given
+                ready = _apart(ready)
+        self._given.append((name, ready, value))
+        return ready
 
     @property
     def wide(self) -> bool:
         """Whether a float64 tensor is among the arguments."""
-        return any(isinstance(given, Tensor) and given.dtype == torch.float64 for _name, given, _before in self._given)
+        return any(
+            isinstance(argument, Tensor) and argument.dtype == torch.float64 for _name, argument, _before in self._given
+        )
 
     def modified(self) -> list[str]:
         """The names of the tensor and array arguments that were modified."""
-        return [name for name, given, before in self._given if not _same_bits(given, before)]
+        return [name for name, argument, before in self._given if not _same_bits(argument, before)]
 
 
 def _apart(tensor: Tensor) -> Tensor:
@@ -115,20 +117,20 @@ def _reversed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.flip(np.stack([back, np.zeros_like(back)], axis=-1)[..., 0]).T
 
 
-def _same_bits(given: Any, before: Any) -> bool:
+def _same_bits(value: Any, before: Any) -> bool:
     """True if a tensor or array is unchanged: shape, dtype, device and values, NaN equal to NaN."""
-    if given.shape != before.shape or given.dtype != before.dtype:
+    if value.shape != before.shape or value.dtype != before.dtype:
         return False
-    if isinstance(given, np.ndarray):
-        given, before = as_tensor(given), as_tensor(before)
-    if given.device != before.device:
+    if isinstance(value, np.ndarray):
+        value, before = as_tensor(value), as_tensor(before)
+    if value.device != before.device:
         return False
-    if given.device.type == "meta" or torch.equal(given, before):
+    if value.device.type == "meta" or torch.equal(value, before):
         return True
     return (
-        given.is_floating_point()
-        and torch.equal(given.isnan(), before.isnan())
-        and torch.equal(given.nan_to_num(), before.nan_to_num())
+        value.is_floating_point()
+        and torch.equal(value.isnan(), before.isnan())
+        and torch.equal(value.nan_to_num(), before.nan_to_num())
     )
 
 
@@ -152,8 +154,8 @@ def materialised(value: Any) -> Any:
     return value
 
 
-def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> Any:
-    """A result as a value; a module that is the whole result is stored in `kept`, and its handle returned."""
+def travelling(value: Any, handle_of: Callable[[Any], HandleId], depth: int = 0) -> Any:
+    """A result as a value; a module that is the whole result is stored in `handle_of`, and its handle returned."""
     match value:
         case None | bool():
             return value
@@ -166,7 +168,7 @@ def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> A
         case np.bool_():
             return bool(value)
         case nn.Module() if depth == 0:
-            return kept(value)
+            return handle_of(value)
         case int() | numbers.Integral():  # NumPy's, say
             number = int(value)
             bits = number.bit_length()
@@ -174,9 +176,9 @@ def travelling(value: Any, kept: Callable[[Any], HandleId], depth: int = 0) -> A
         case float() | numbers.Real():
             return float(value)
         case tuple() | list() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
-            return tuple([travelling(item, kept, depth + 1) for item in value])
+            return tuple([travelling(item, handle_of, depth + 1) for item in value])
         case dict() if depth < MAX_DEPTH and len(value) <= MAX_ITEMS:
-            return {str(name)[:MAX_NAME]: travelling(item, kept, depth + 1) for name, item in value.items()}
+            return {str(name)[:MAX_NAME]: travelling(item, handle_of, depth + 1) for name, item in value.items()}
     return Opaque(f"an object of type {type(value).__qualname__}")
 
 
@@ -242,15 +244,15 @@ def described(error: BaseException, is_own: Callable[[str], bool], file: object)
 def _near(error: BaseException, frame: types.FrameType) -> str:
     """The known name that is spelled almost like the unknown one; empty without one. Python searches for it only when
     it prints a traceback."""
-    known: Iterable[object] = ()
+    candidates: Iterable[object] = ()
     if type(error) is NameError:
-        known = dict.fromkeys([*frame.f_locals, *frame.f_globals, *vars(builtins)])
+        candidates = dict.fromkeys([*frame.f_locals, *frame.f_globals, *vars(builtins)])
     elif type(error) is AttributeError and isinstance(error.obj, types.ModuleType | Tensor):
-        known = dir(Tensor if isinstance(error.obj, Tensor) else error.obj)
+        candidates = dir(Tensor if isinstance(error.obj, Tensor) else error.obj)
     wanted = getattr(error, "name", None)
-    if type(wanted) is not str or len(wanted) > MAX_NAME or not known:
+    if type(wanted) is not str or len(wanted) > MAX_NAME or not candidates:
         return ""
-    names = [name for name in itertools.islice(known, MAX_ITEMS) if type(name) is str and len(name) <= MAX_NAME]
+    names = [name for name in itertools.islice(candidates, MAX_ITEMS) if type(name) is str and len(name) <= MAX_NAME]
     return next(iter(difflib.get_close_matches(wanted, names, 1)), "")
 
 

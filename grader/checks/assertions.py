@@ -148,15 +148,15 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
     gave the answer, what was due, and the note."""
     part = got.exchange.call.options.part
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, got)
-    given, index = got.outcome.value, ""
+    value, index = got.outcome.value, ""
     if part is not None:
-        if not isinstance(given, tuple) or len(given) <= part:
+        if not isinstance(value, tuple) or len(value) <= part:
             got.tensors(max(part + 1, 2))  # says what was returned instead
-        given, index = given[part], f"[{part}]"
+        value, index = value[part], f"[{part}]"
         wanted = wanted[part] if isinstance(expected, Answer) else wanted
     try:
         with lifted():
-            require_agreement(given, wanted, tolerance)
+            require_agreement(value, wanted, tolerance)
             if isinstance(expected, Answer) and part is None:
                 require_gradients(got.outcome.gradients, expected.outcome.gradients, tolerance)
     except CheckFailed as failure:

@@ -41,9 +41,9 @@ def lifted() -> AbstractContextManager[Any]:
     return without_function_mode() if is_bounded else nullcontext()
 
 
-def bounded(given: Iterable[Any]) -> AbstractContextManager[Any]:
+def bounded(values: Iterable[Any]) -> AbstractContextManager[Any]:
     """The bound for code of ours with these values; no bound if no three of them can broadcast beyond it."""
-    sizes = sorted(value.numel() for value in given if isinstance(value, Tensor))
+    sizes = sorted(value.numel() for value in values if isinstance(value, Tensor))
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()
 
 

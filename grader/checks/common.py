@@ -21,9 +21,9 @@ ROOM = 1.2
 LARGE_SCORES = ((200.0, 3, 4096), (996.875, 1, 25 * 4096))
 
 
-def shapes(made: Handle) -> dict[str, tuple[int, ...]]:
+def shapes(module: Handle) -> dict[str, tuple[int, ...]]:
     """The shape of each parameter."""
-    return {name: tuple(value.shape) for name, value in made.parameters().items()}
+    return {name: tuple(value.shape) for name, value in module.parameters().items()}
 
 
 def silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -93,8 +93,8 @@ def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: s
     if inner:
         share_is(lost, rate, rate, inner)
     share_is(both[~lost] < -1e-3, rate, rate, what)
-    kept = both.masked_fill(both < -1e-3, torch.nan)[~lost]
-    spread = kept.nan_to_num(nan=-1e9).amax(dim=-1) - kept.nan_to_num(nan=1e9).amin(dim=-1)
+    survivors = both.masked_fill(both < -1e-3, torch.nan)[~lost]
+    spread = survivors.nan_to_num(nan=-1e9).amax(dim=-1) - survivors.nan_to_num(nan=1e9).amin(dim=-1)
     sentence = _(
         "In training, numbers of {what} that were kept came out in different sizes. Dropout acts once on them."
     )
@@ -104,8 +104,8 @@ def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: s
 
 def weights_are_zero_or_scaled(got: Tensor, plain: Tensor, rate: float) -> None:
     """Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p)."""
-    kept = plain / (1 - rate)
-    stray = ~((got.abs() <= 1e-5) | ((got - kept).abs() <= 1e-5))
+    scaled = plain / (1 - rate)
+    stray = ~((got.abs() <= 1e-5) | ((got - scaled).abs() <= 1e-5))
     if not stray.any():
         return
     index = tuple(stray.nonzero()[0].tolist())
@@ -113,7 +113,7 @@ def weights_are_zero_or_scaled(got: Tensor, plain: Tensor, rate: float) -> None:
         "With dropout {p} a weight of {plain:.4f} came out as {got:.4f}. "
         "A dropped weight is 0, and a kept one is multiplied by 1 / (1 - {p}), which makes {kept:.4f}."
     )
-    said = {"plain": float(plain[index]), "got": float(got[index]), "kept": float(kept[index])}
+    said = {"plain": float(plain[index]), "got": float(got[index]), "kept": float(scaled[index])}
     holds(False, sentence.format(p=rate, **said))
 
 

@@ -302,9 +302,9 @@ def passed(
     name = function.__name__
     script = scripts.get(name)
     try:
-        played, known = script.played(transport) if script else ([], None)
-        if known is not None:
-            return known.verdict(), known.imported
+        played, memo = script.played(transport) if script else ([], None)
+        if memo is not None:
+            return memo.verdict(), memo.imported
         queue = Queue(transport, makes, played)
         verdict = _run(function, queue, reference, seed)
     except Exception:  # whatever it is, the check is asked again

@@ -179,32 +179,32 @@ def _options(regimes: Iterable[str]) -> dict[str, Any]:
 
 
 def _singled_out(
-    asked: Callable[[Collection[str]], None],
+    ask: Callable[[Collection[str]], None],
     how: AskedFunction | AskedModule,
     of_arrays: bool = False,
     first: Callable[[Collection[str]], None] | None = None,
 ) -> None:
     """Asks in all regimes at once; if that fails, in none of them, then in each, to say which it was. `first` asks
-    for the first time, if that is not `asked`."""
+    for the first time, if that is not `ask`."""
     try:
-        (first or asked)(how.regimes)
+        (first or ask)(how.regimes)
         return
     except CheckFailed as failure:
         if failure.status != "fail" or isinstance(failure, OffLimits):
             raise
         together = failure
-    _with_note(lambda: asked(()), _axes_were(how))
+    _with_note(lambda: ask(()), _axes_were(how))
     views = arrays_were_views if of_arrays else inputs_were_views
     notes = {"no_grad": no_grad_was_on, "views": views, "memory": lambda: "", "parent": parent_was_switched}
     for regime, note in notes.items():
         if regime in how.regimes:
-            _with_note(partial(asked, [regime]), note())
+            _with_note(partial(ask, [regime]), note())
     raise together
 
 
-def _with_note(asked: Callable[[], Returned], note: str) -> Returned:
+def _with_note(ask: Callable[[], Returned], note: str) -> Returned:
     try:
-        return asked()
+        return ask()
     except CheckFailed as failure:
         failure.message += "\n" + note if note else ""
         raise
@@ -270,9 +270,9 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
 
     def fresh() -> Handle:
         """A module without a mode set yet."""
-        made = student._make(name, how.made(how.tokens), dict(how.unbiased))
-        made.load_parameters(values)
-        return made
+        instance = student._make(name, how.made(how.tokens), dict(how.unbiased))
+        instance.load_parameters(values)
+        return instance
 
     theirs = fresh()
     inputs = how.inputs(draw, how.axes, how.tokens)

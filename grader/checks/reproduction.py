@@ -136,17 +136,17 @@ class _Program:
             self._load(model, *call.args)
         elif call.name == "to":
             device, dtype = call.args
-            given = [f'"{device}"'] * bool(device) + [f"torch.{dtype}"] * bool(dtype)
-            self.lines.append(f"{model}.to({', '.join(given)})")
+            placement = [f'"{device}"'] * bool(device) + [f"torch.{dtype}"] * bool(dtype)
+            self.lines.append(f"{model}.to({', '.join(placement)})")
         elif call.name in ("train", "eval"):
             path = f'.get_submodule("{call.args[0]}")' if call.args else ""
             self.lines.append(f"{model}{path}.{call.name}()")
         elif call.name == "nested":
             self.lines.append(f"torch.nn.ModuleList([{model}]).{call.args[0]}()")
         elif call.name == "optimizer":
-            made = self.models[call.new_handle] = self._free("optimizer")
+            optimizer = self.models[call.new_handle] = self._free("optimizer")
             groups = f'[{{"params": list({model}.parameters())[place::2]}} for place in (0, 1)]'
-            self.lines.append(f"{made} = torch.optim.AdamW({groups}, lr=1.0, weight_decay=0.1)")
+            self.lines.append(f"{optimizer} = torch.optim.AdamW({groups}, lr=1.0, weight_decay=0.1)")
         elif call.name == "step_by":
             self.lines += [f"for group in {model}.param_groups:", f'    group["lr"] = {plain(call.args[0])}', ""]
             self.lines.append(f"{model}.step()")

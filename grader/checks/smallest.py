@@ -53,21 +53,21 @@ def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: 
     def case(student: Implementation, reference: Implementation, draw: Draw) -> None:
         inputs = mapped(how.inputs(_Round(draw, small), leading, tokens), small)
         if isinstance(how, AskedFunction):
-            given = mapped(dict(how.options), small)
-            ours = _right(lambda: getattr(reference, name)(*inputs, **given))
+            options = mapped(dict(how.options), small)
+            ours = _right(lambda: getattr(reference, name)(*inputs, **options))
             theirs: Any = getattr(student, name)
         else:
-            given = {}
-            made = mapped(how.made(tokens), small)
-            module = _right(lambda: getattr(reference, name)(*made))
+            options = {}
+            arguments = mapped(how.made(tokens), small)
+            module = _right(lambda: getattr(reference, name)(*arguments))
             values = _right(lambda: _Round(draw, small).parameters(module.outline())) if module else None
             if values is None:
                 return
             module.load_parameters(values, evaluating=True)
             ours = _right(lambda: module(*inputs))
-            theirs = with_values(student, values, name, *made) if ours is not None else student
+            theirs = with_values(student, values, name, *arguments) if ours is not None else student
         if ours is not None:
-            agree(theirs(*inputs, **given), ours, terms=how.terms)
+            agree(theirs(*inputs, **options), ours, terms=how.terms)
 
     case.__name__ = f"small {name} {narrow} {leading} {tokens}"
     return case

@@ -55,14 +55,14 @@ class Trial:
         reference.begin_check(random_seed)
         student.begin_check(random_seed)
 
-    def run(self, function: Callable[..., None], **given: Any) -> Verdict:
+    def run(self, function: Callable[..., None], **arguments: Any) -> Verdict:
         """Runs the check. Whatever the student's code does becomes a verdict, and so does a fault of the grader, as
         `error`."""
         status: Status = "pass"
         message, failure = "", CheckFailed("")
         try:
             with BoundedArithmetic():
-                function(**given)
+                function(**arguments)
                 self.student._finish()
         except CheckFailed as failed:
             status, failure = failed.status, failed.with_traceback(None)

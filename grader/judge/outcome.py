@@ -181,12 +181,12 @@ def _with_loops(
 ) -> list[str]:
     """The messages, once for each function with a loop that returns in its first round, or that nothing ends, if that
     explains what fails."""
-    said, told = {""}, []
+    said, texts = {""}, []
     for ending, status, message in zip(endings, statuses, messages, strict=True):
         explains = status in ("fail", "timeout") and ending.about not in said and not ending.matching
         said |= {ending.about} if explains else set()
-        told.append("\n".join([message, *loops(source, ending.about, MAX_STUB)]) if explains else message)
-    return told
+        texts.append("\n".join([message, *loops(source, ending.about, MAX_STUB)]) if explains else message)
+    return texts
 
 
 def _untold(verdict: Verdict) -> str:

@@ -102,10 +102,10 @@ class Session:
                 self._scripts.publish(step.name)
         return graded
 
-    def _answers_of(self, step: Solution, asked: int) -> Answers:
+    def _answers_of(self, step: Solution, wanted: int) -> Answers:
         """The step's oracle and witness; their answers are cached as long as the seed stays the same."""
         self._scripts.refresh()
-        seed = step.seed(asked)
+        seed = step.seed(wanted)
         answers = self._answers.get(step.name)
         if answers is None or answers.seed != seed:
             oracle = Remembered(step.oracle())

@@ -301,8 +301,8 @@ class DeviceRun:
             check = as_check(question.check)
             seed = self.step.seed(further)
             verdict = self._verdict(check, seed)
-            asked = self._question(check, verdict, seed) if verdict.status == "fail" else None
-            self._again[question.name, further] = asked
+            repeated = self._question(check, verdict, seed) if verdict.status == "fail" else None
+            self._again[question.name, further] = repeated
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:

@@ -124,8 +124,8 @@ class Grading:
         submission = config.getoption("submission", None)
         self.folder = config.invocation_params.dir / submission if submission else EXERCISES
         self.device: str = config.getoption("device", "all")
-        given: int | None = config.getoption("seed", None)
-        own = new_seed() if given is None else given
+        requested: int | None = config.getoption("seed", None)
+        own = new_seed() if requested is None else requested
         self.seed: int = getattr(config, "workerinput", {}).get(SHARED_SEED, own)
         try:
             self.language = language.choose(config.getoption("lang", None))

@@ -34,7 +34,7 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
             "passed": step.status == "pass",
             "score": round((step.score or 0.0) * HUNDREDTHS),
             "max-score": 0 if step.without_score else round(step.max_score * HUNDREDTHS),
-            "message": quoted(told.message if (told := leading(step.checks)) else step.message),
+            "message": quoted(first.message if (first := leading(step.checks)) else step.message),
         }
         for step in report.steps
     ]

@@ -62,10 +62,10 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
-        def advance(graded: Graded, kept: bool) -> None:
+        def advance(graded: Graded, reused: bool) -> None:
             """Counts a student; without a terminal, prints a line every LINE_SECONDS and at the end."""
             nonlocal done, here, failed, shown
-            done, here = done + 1, here + (not kept)
+            done, here = done + 1, here + (not reused)
             failed += graded.grader_failed or graded.report is None and not graded.absence
             trouble = _("{count} could not be graded").format(count=failed) if failed else ""
             bar.update(task, advance=1, description=trouble)

@@ -33,17 +33,17 @@ def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
     room = svg.WIDEST - left - 46 - (40 if low < 0 else 0)
     zero = left + (40 if low < 0 else 0) + room * -low / (high - low)
     inside = [svg.title(title), *(svg.legend(picture.names, 30, filled=True) if several else [])]
-    told, y = [], float(top)
+    sentences, y = [], float(top)
     for index, label in enumerate(picture.labels):
         inside.append(svg.right(left - 6, y + len(series) * BAR / 2 + 4, svg.titled(label)))
         for number, line in enumerate(series):
             value = line[index]
             inside += _bar(zero, y, value, room / (high - low), number, picture.missing)
-            told.append(f"{svg.titled(label)} {picture.missing if value is None else _written(value)}")
+            sentences.append(f"{svg.titled(label)} {picture.missing if value is None else _written(value)}")
             y += BAR
         y += BETWEEN
     inside.append(svg.rule(f"M{svg.number(zero)} {top - 4}V{svg.number(y - 2)}"))
-    return svg.svg(svg.WIDEST, round(y + 4), title, inside, ", ".join(told))
+    return svg.svg(svg.WIDEST, round(y + 4), title, inside, ", ".join(sentences))
 
 
 def _written(value: float | bool) -> str:
@@ -141,14 +141,14 @@ def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]]
     """One panel as SVG: the stream downwards, as wide as its size at each stage, and the branch that each part adds."""
     x, y = 56.0, 46.0
     inside = [svg.title(title), svg.text(x, 38, f"x  {short(first)}")]
-    told, size = [f"x {short(first)}"], first
+    sentences, size = [f"x {short(first)}"], first
     for name, added, after in stages:
         inside += _pipe(x, y, size / most)
         inside += _branch(x, y, _(name), added, most)
-        told.append(f"{_(name)} +{short(added)} → {short(after)}")
+        sentences.append(f"{_(name)} +{short(added)} → {short(after)}")
         y, size = y + LEVEL, after
     inside += [*_pipe(x, y, size / most, 16), svg.text(x, y + 32, short(size))]
-    return svg.svg(svg.WIDEST, round(y + 40), title, inside, "; ".join(told))
+    return svg.svg(svg.WIDEST, round(y + 40), title, inside, "; ".join(sentences))
 
 
 def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup]:

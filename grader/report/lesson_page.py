@@ -156,8 +156,8 @@ def _converted(latex: str) -> Markup:
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
     supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
-    made = converter.convert(supported, display="block").replace("\\_", "_").replace("\n", " ")
-    return Markup(LETTERS.sub(lambda match: f"<mi>{''.join(LETTER.findall(match[0]))}</mi>", made))
+    mathml = converter.convert(supported, display="block").replace("\\_", "_").replace("\n", " ")
+    return Markup(LETTERS.sub(lambda match: f"<mi>{''.join(LETTER.findall(match[0]))}</mi>", mathml))
 
 
 def with_formulas(text: str) -> str:

@@ -218,7 +218,7 @@ def show_in_browser(page: Path) -> bool:
 
 def blocks(message: str) -> list[Block]:
     """A check's message, line by line, sorted by what the lines are."""
-    made: list[Block] = []
+    found: list[Block] = []
     codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {got}"))}
     for line in message.splitlines():
         label = reports.LABEL.match(line)
@@ -229,13 +229,13 @@ def blocks(message: str) -> list[Block]:
             kind, line = "list", line[2:]
         elif line.startswith((" ", "\t")):
             kind = "typed"
-        if not made or made[-1].kind != kind:
-            made.append(Block(kind, [], []))
+        if not found or found[-1].kind != kind:
+            found.append(Block(kind, [], []))
         if label:
-            made[-1].pairs.append(LabelledLine(label[1], line[label.end() :], label[1] in codes))
+            found[-1].pairs.append(LabelledLine(label[1], line[label.end() :], label[1] in codes))
         else:
-            made[-1].lines.append(line)
-    return made
+            found[-1].lines.append(line)
+    return found
 
 
 def linked(text: str, has_code: bool = True, *, opens: Callable[[str, str], str] = lambda _file, _line: "") -> Markup:
@@ -291,14 +291,14 @@ def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matr
 def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
     """The buttons of each of the two matrices: one for every cell with a known sum. Each matrix is explained by itself:
     the expected one says nothing about how a wrong number arose."""
-    made: list[list[Markup]] = []
+    rows: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
         size = len(matrix), len(matrix[0])
-        made.append(
+        rows.append(
             svg.cell_buttons(how, index, size, lambda row, column: (column * side, row * side), side) if how else []
         )
-    return made
+    return rows
 
 
 def _described(parting: Parting) -> tuple[list[str], list[str]]:
@@ -365,9 +365,9 @@ def _failing(step: StepResult, every_picture: bool) -> list[CheckView]:
     shown: list[CheckView] = []
     numbers = {id(check): index for index, check in enumerate(step.checks)}
     for check in reports.failing_checks(step):
-        told = next((one for one in shown if reasons.same(one.result, check)), None)
-        if told:
-            told.alike.append(check)
+        group = next((one for one in shown if reasons.same(one.result, check)), None)
+        if group:
+            group.alike.append(check)
             continue
         index = numbers.get(id(check), 0)
         parting = None if shown and not every_picture else check.parting

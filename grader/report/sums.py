@@ -47,8 +47,8 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[S
         def explained(row: int, column: int) -> Sum | None:
             if panels[index][row][column] is None:
                 return None
-            told = how(row, column)
-            return Sum(told.text, [cell for cell in told.of if cell[0] < len(panels)])
+            whole = how(row, column)
+            return Sum(whole.text, [cell for cell in whole.of if cell[0] < len(panels)])
 
         return explained
 

@@ -104,20 +104,20 @@ def cell_buttons(
     """The buttons that show the sums of a panel's cells; a cell without a sum can only be lit. `corner` returns where a
     cell of a row and a column is. The first button is a stop of the tabulator, and arrows go on from there."""
     cells = [(row, column) for row in range(size[0]) for column in range(size[1])]
-    told = {cell: sum_ for cell in cells if how and (sum_ := how(*cell))}
+    sums = {cell: sum_ for cell in cells if how and (sum_ := how(*cell))}
     pressed = (
         ' fill="transparent" class="cell" data-at="{}" data-sum="{}" data-of="{}" role="button" tabindex="{}" '
         'aria-label="{}"'
     )
-    made = []
+    buttons = []
     for cell in cells:
         place = ",".join(map(str, (panel, *cell)))
         rest = f' fill="none" class="cell" data-at="{place}"'
-        if cell in told:
-            text, of = told[cell].text, " ".join(",".join(map(str, other)) for other in told[cell].of)
-            rest = Markup(pressed).format(place, text, of, 0 if cell == next(iter(told)) else -1, text)
-        made.append(box(*corner(*cell), side, side, rest))
-    return made
+        if cell in sums:
+            text, of = sums[cell].text, " ".join(",".join(map(str, other)) for other in sums[cell].of)
+            rest = Markup(pressed).format(place, text, of, 0 if cell == next(iter(sums)) else -1, text)
+        buttons.append(box(*corner(*cell), side, side, rest))
+    return buttons
 
 
 def colour(series: int) -> str:

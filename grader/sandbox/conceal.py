@@ -153,18 +153,24 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
     searching = _searching
     wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
-    def notice(event: str, given: tuple[Any, ...]) -> None:
+    def notice(event: str, arguments: tuple[Any, ...]) -> None:
         if event in searches:
             if searching:
                 return
             note(event)
             raise RuntimeError(f"{event}: not in an exercise")
-        if event == "exec" and wait and any(file in given[0].co_filename for file in put_off):
-            note(f"load {given[0].co_filename}")  # by another way than import, which would have them looked at first
-            raise ImportError(given[0].co_filename)
-        if event == "import" and given[1] and (given[0] in patched or given[0].rpartition(".")[2].startswith(tests)):
-            note(f"load {given[0]}")
-            raise ImportError(given[0])
+        if event == "exec" and wait and any(file in arguments[0].co_filename for file in put_off):
+            note(
+                f"load {arguments[0].co_filename}"
+            )  # by another way than import, which would have them looked at first
+            raise ImportError(arguments[0].co_filename)
+        if (
+            event == "import"
+            and arguments[1]
+            and (arguments[0] in patched or arguments[0].rpartition(".")[2].startswith(tests))
+        ):
+            note(f"load {arguments[0]}")
+            raise ImportError(arguments[0])
 
     return notice
 

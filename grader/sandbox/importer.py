@@ -151,8 +151,8 @@ def _refuse_what_tells() -> None:
     """Adds an audit hook that refuses all functions that give access to other code's frames."""
     telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that cannot be replaced later
 
-    def refuse(event: str, given: tuple[Any, ...]) -> None:
-        if event in telling or (event == "object.__getattr__" and given[1] in of_generators):
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in telling or (event == "object.__getattr__" and arguments[1] in of_generators):
             raise RuntimeError(f"{refusal}: {event}")
 
     def refuse_frames(*given: object) -> None:

@@ -148,8 +148,8 @@ def _run_dropout_and_norm(x: torch.Tensor) -> None:
     """Runs the ops of dropout, layer norm and GELU once."""
     import torch
 
-    kept = torch.rand_like(x) >= 0.1
-    _made = x * kept / 0.9, torch.bernoulli(torch.full_like(x, 0.5)), torch.zeros_like(x)
+    mask = torch.rand_like(x) >= 0.1
+    _made = x * mask / 0.9, torch.bernoulli(torch.full_like(x, 0.5)), torch.zeros_like(x)
     torch.full((2,), 1.0, device=x.device)
     spread = (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
     torch.maximum(spread.rsqrt(), torch.logsumexp(x, -1, keepdim=True)).clone()
@@ -196,21 +196,21 @@ def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of o
     if no_compiler.kernels_wait:
         library = torch.library.Library("aten", "IMPL", "Meta")
         no_compiler.until_kernels(library, functools.partial(_below_python, private, reads))
-        kept = {
+        kernels = {
             name: functools.partial(_by_the_real_one, no_compiler.real, name)
             for name in private.all_op_names()
             if name.startswith("aten::")
         }
     else:
         library, in_python = private.meta_anew()
-        kept = {
+        kernels = {
             op.name(): function
             for kind in ("pre_autograd", "post_autograd", "meta")  # if an op is in several, the last counts
             for op, function in in_python[kind].items()
             if isinstance(op, private.OpOverload) and op.namespace == "aten"
         }
     there = private.kernels_at(*META)
-    for name, function in kept.items():
+    for name, function in kernels.items():
         if not _has_meta(name, there):
             with contextlib.suppress(RuntimeError):  # in torch 2.6 some are registered a second time: they stay
                 library.impl(name, function)
@@ -253,7 +253,7 @@ def _layer_norm_on_meta(
     import torch
 
     shape = torch.Size(normalized_shape)
-    if any(given is not None and given.shape[-len(shape) :] != shape for given in (x, weight, bias)):
+    if any(each is not None and each.shape[-len(shape) :] != shape for each in (x, weight, bias)):
         return by_reference(x, shape, weight, bias, eps)  # which says what does not fit
     normed = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[: -len(shape)] + (1,) * len(shape))
@@ -303,16 +303,16 @@ def _where(pred: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> tor
     """The result of `where` on `meta`; None if its arguments are not ordinary ones."""
     import torch
 
-    given = (pred, first, second)
-    if pred.dtype is not torch.bool or not all(each.is_meta and each.is_contiguous() for each in given):
+    operands = (pred, first, second)
+    if pred.dtype is not torch.bool or not all(each.is_meta and each.is_contiguous() for each in operands):
         return None
-    shape = torch.broadcast_tensors(*given)[0].shape  # `broadcast_shapes` is one of torch's references
+    shape = torch.broadcast_tensors(*operands)[0].shape  # `broadcast_shapes` is one of torch's references
     return pred.new_empty(shape, dtype=torch.result_type(first, second))
 
 
-def _where_out(*given: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
+def _where_out(*operands: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
     """As `_where`, into `out`; None if `out` does not fit."""
-    found = _where(*given)
+    found = _where(*operands)
     if found is None or found.dtype != out.dtype or (out.numel() and out.shape != found.shape):
         return None
     return out if out.numel() else out.resize_(found.shape)

@@ -86,14 +86,14 @@ class CoursePage:
         def get(request: Request) -> Response:
             name = request.path_params["step"]
             answer = asked.get(request.path_params["what"])
-            known = answer is not None and name in step_titles()
-            return JSONResponse(answer(name, request) if answer and known else {}, 200 if known else 404)
+            is_known = answer is not None and name in step_titles()
+            return JSONResponse(answer(name, request) if answer and is_known else {}, 200 if is_known else 404)
 
         def do(request: Request) -> Response:
             name = request.path_params["step"]
             act = done.get(request.path_params["what"])
-            known = act is not None and name in step_titles()
-            return JSONResponse(act(name) if act and known else {}, 200 if known else 404)
+            is_known = act is not None and name in step_titles()
+            return JSONResponse(act(name) if act and is_known else {}, 200 if is_known else 404)
 
         return [
             *(Route(place, self._shell) for place in PLACES),
@@ -188,13 +188,13 @@ class CoursePage:
     def _first(self) -> str:
         return self.board.current or self.board.names[0]
 
-    def _with_language(self, made: Callable[[str], str]) -> Callable[[str], str]:
+    def _with_language(self, function: Callable[[str], str]) -> Callable[[str], str]:
         """The function, in the language of this session: the server runs in another thread."""
         spoken = language.current()
 
         def make(name: str) -> str:
             with language.use(spoken):
-                return made(name)
+                return function(name)
 
         return make
 
