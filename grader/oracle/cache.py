@@ -76,5 +76,5 @@ class _RememberedDraw(Draw):
                 value = self._draw._made(waiting)
             self._made_so_far = len(self._wanted)
             self._drawn.append(value)
-        kept: Drawn = self._drawn[len(self._wanted) - 1]  # type: ignore[assignment]  # the same draw made it
-        return kept.clone() if isinstance(kept, Tensor) else kept
+        earlier: Drawn = self._drawn[len(self._wanted) - 1]  # type: ignore[assignment]  # the same draw made it
+        return earlier.clone() if isinstance(earlier, Tensor) else earlier

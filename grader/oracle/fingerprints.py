@@ -181,8 +181,8 @@ def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = 
     """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
     if loosely not in exchange.described:
         exchange.described[loosely] = _described(exchange.call, outcome, device, loosely=loosely)
-    made: _Described = exchange.described[loosely]
-    return made
+    description: _Described = exchange.described[loosely]
+    return description
 
 
 def _near(recorded: Print, theirs: _Described, narrowed: bool) -> bool:

@@ -33,29 +33,29 @@ class Generated:
         if name not in self._ways.definitions or name in self._ways.helpers:
             return []
         listed: list[ChangedText] = []
-        made: list[ChangedText] = []
+        texts: list[ChangedText] = []
         helpers = [helper for helper in sorted(self._ways.helpers) if name in self._touched({helper})]
         for changed in (name, *helpers):
             listed += [ChangedText(entry, changed, text) for entry, text in self._ways.of_many_steps(changed)]
-            made += changes(changed, self._ways.definitions[changed], name)
+            texts += changes(changed, self._ways.definitions[changed], name)
         order = list(families())
-        made.sort(key=lambda change: order.index(change.family))
+        texts.sort(key=lambda change: order.index(change.family))
         every: dict[tuple[str, str], ChangedText] = {}
-        for change in (*listed, *made):
+        for change in (*listed, *texts):
             every.setdefault((change.name, change.text), change)
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
     def recorded(self) -> list[Misconception]:
         """The mistakes that a tape has room for: those of many steps, and a few of each family for each public name."""
-        kept: list[Misconception] = []
+        chosen: list[Misconception] = []
         for name in self._ways.definitions:
-            made: Counter[str] = Counter()
+            counts: Counter[str] = Counter()
             for wrong in self.of(name):
-                by_operator = sum(made[family] for family in families())
-                if made[wrong.called] < OF_A_FAMILY and (wrong.called not in families() or by_operator < OF_A_NAME):
-                    kept.append(wrong)
-                    made[wrong.called] += 1
-        return kept
+                by_operator = sum(counts[family] for family in families())
+                if counts[wrong.called] < OF_A_FAMILY and (wrong.called not in families() or by_operator < OF_A_NAME):
+                    chosen.append(wrong)
+                    counts[wrong.called] += 1
+        return chosen
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
         """A misconception made by an operator, compiled at first use."""
@@ -75,8 +75,8 @@ class Generated:
         }
         # A place among mistakes: what an error says of its file tells whether the code itself raised it.
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        made = self._ways.run(ended("\n".join(texts.values())), place)
-        return {name: made[name]}
+        names = self._ways.run(ended("\n".join(texts.values())), place)
+        return {name: names[name]}
 
 
 class _Ended(ast.NodeTransformer):

@@ -90,9 +90,9 @@ class Solution(Step):
             every = {name: [case for case in few if case.__name__ in recorded] for name, few in every.items()}
         return every
 
-    def seed(self, asked: int) -> int:
+    def seed(self, wanted: int) -> int:
         """The seed to run under for a requested one: the same, or one that is on the tape."""
-        return self.tape.seed(asked) if self.is_recorded else asked
+        return self.tape.seed(wanted) if self.is_recorded else wanted
 
     def oracle(self) -> Oracle:
         """The source of right answers: the reference, or the tape."""

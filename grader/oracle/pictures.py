@@ -31,8 +31,8 @@ def pictures(folder: Path) -> dict[str, Picture]:
         return {}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(step.number)
-        made: dict[str, Picture] = importlib.import_module(f"{step.package}.pictures").pictures(_reference(step))
-    return made
+        drawn: dict[str, Picture] = importlib.import_module(f"{step.package}.pictures").pictures(_reference(step))
+    return drawn
 
 
 def _reference(step: Solution) -> ModuleType:
@@ -46,10 +46,10 @@ def _reference(step: Solution) -> ModuleType:
 def kept(folder: Path) -> bytes:
     """The pictures of a step in each language, as JSON; empty if it has none. Their words are translated when they are
     drawn: only a picture of another text differs from English."""
-    made: dict[str, dict[str, Picture]] = {}
+    by_language: dict[str, dict[str, Picture]] = {}
     for spoken in language.LANGUAGES:
         with language.use(spoken):
             drawn = pictures(folder)
-        if drawn and drawn not in made.values():
-            made[spoken] = drawn
-    return msgspec.json.encode(made) + b"\n" if made else b""
+        if drawn and drawn not in by_language.values():
+            by_language[spoken] = drawn
+    return msgspec.json.encode(by_language) + b"\n" if by_language else b""

@@ -39,11 +39,11 @@ def found_in(verdict: Verdict) -> list[Found] | None:
     pairs = list(_numbers(verdict))
     if not pairs:
         return None
-    kept: list[Found] | None = None
+    common: list[Found] | None = None
     for mine, right in pairs:
         here = list(_relations(mine, right, verdict.failure.about))
-        kept = here if kept is None else [each for each in kept if each in here]
-    return kept or []
+        common = here if common is None else [each for each in common if each in here]
+    return common or []
 
 
 def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
@@ -55,17 +55,17 @@ def _numbers(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
     for one, other in zip(mine, right, strict=False) if len(mine) == len(right) else ():
         if type(one) is type(other) is int and one == other:
             continue
-        given, wanted = _as_numbers(one), _as_numbers(other)
-        if given is None or wanted is None or not given.numel() or given.ndim != wanted.ndim:
+        theirs, wanted = _as_numbers(one), _as_numbers(other)
+        if theirs is None or wanted is None or not theirs.numel() or theirs.ndim != wanted.ndim:
             continue
-        if not bool(given.isfinite().all() and wanted.isfinite().all()):
+        if not bool(theirs.isfinite().all() and wanted.isfinite().all()):
             continue
         if (
             isinstance(one, int)
-            or given.shape != wanted.shape
-            or not torch.allclose(given, wanted, rtol=ROOM, atol=1e-9, equal_nan=True)
+            or theirs.shape != wanted.shape
+            or not torch.allclose(theirs, wanted, rtol=ROOM, atol=1e-9, equal_nan=True)
         ):
-            yield given, wanted
+            yield theirs, wanted
 
 
 def _as_numbers(leaf: object) -> Tensor | None:
@@ -272,10 +272,10 @@ def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Foun
     return next((each for each in every[0] if all(each in other for other in every)), None)
 
 
-def holds_in(told: Found, verdict: Verdict) -> bool:
+def holds_in(relation: Found, verdict: Verdict) -> bool:
     """True if the relation holds in a verdict, or the verdict can't be compared."""
     found = found_in(verdict)
-    return found is None or told in found
+    return found is None or relation in found
 
 
 class Twice:

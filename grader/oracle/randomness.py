@@ -173,10 +173,10 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
 def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
     """Whether every element that the first dropped, with a value that the second shows, is smaller than all that were
     kept: a choice by value, which happens by chance in less than one of ten million samples."""
-    dropped, kept = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
-    if not len(dropped) or not len(kept) or math.comb(len(dropped) + len(kept), len(dropped)) < FEWEST_ORDERS:
+    dropped, survivors = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
+    if not len(dropped) or not len(survivors) or math.comb(len(dropped) + len(survivors), len(dropped)) < FEWEST_ORDERS:
         return False
-    return bool(dropped.max() <= kept.min())
+    return bool(dropped.max() <= survivors.min())
 
 
 def _unpacked(packed: bytes) -> tuple[float, list[float], Tensor]:

@@ -127,9 +127,9 @@ class Tape(Asked):
             for pair in self.index.known_pairs
         ]
 
-    def seed(self, asked: int) -> int:
+    def seed(self, wanted: int) -> int:
         """The recorded seed for a requested one."""
-        return self.index.seeds[asked % len(self.index.seeds)]
+        return self.index.seeds[wanted % len(self.index.seeds)]
 
     # --- as an oracle ---
 
@@ -145,10 +145,10 @@ class Tape(Asked):
 
     def ask(self, call: Call) -> Outcome:
         """The recorded answer. Raises CheckFailed, as a fault of the grader, when the check makes another call."""
-        name, kept = next(self._answers, ("", None))
-        if kept is None or name != call.name:
+        name, packed = next(self._answers, ("", None))
+        if packed is None or name != call.name:
             raise _out_of_step()
-        outcome = copied(unpacked_outcome(kept, self._tensors))
+        outcome = copied(unpacked_outcome(packed, self._tensors))
         return _moved(outcome, self._device) if follows(call, self._device) else outcome
 
     def again(self) -> Backend | None:

@@ -166,7 +166,9 @@ class Witness:
         """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
         device of the question. If it fails by a name that only uses one of those, the student need not use it."""
         every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
-        return {name for name, known in every.items() if known and known.refused and known.about in wrong.replaced}
+        return {
+            name for name, replies in every.items() if replies and replies.refused and replies.about in wrong.replaced
+        }
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of

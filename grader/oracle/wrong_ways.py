@@ -191,14 +191,14 @@ class WrongWays(Text):
         self._run(text, names, place)
         return names
 
-    def _called(self, name: str, made: Any) -> Any:
-        """The replacement `made` of a public name; a class that replaces a function becomes a function that makes an
-        object with the arguments and calls it."""
-        if not isinstance(made, type) or isinstance(getattr(self.reference, name), type):
-            return made
+    def _called(self, name: str, replacement: Any) -> Any:
+        """The replacement of a public name; a class that replaces a function becomes a function that makes an object
+        with the arguments and calls it."""
+        if not isinstance(replacement, type) or isinstance(getattr(self.reference, name), type):
+            return replacement
 
-        def function(*given: Any, **named: Any) -> Any:
-            return made(*given, **named)()
+        def function(*args: Any, **named: Any) -> Any:
+            return replacement(*args, **named)()
 
         return function
 
@@ -206,7 +206,7 @@ class WrongWays(Text):
         """The definitions of a mistake, as someone would write them."""
         return "\n".join(self.edited([way]).values()) if way.language == "diff" else self._whole(way)
 
-    def _define(self, way: Way, names: dict[str, Any], made: set[str]) -> None:
+    def _define(self, way: Way, names: dict[str, Any], defined: set[str]) -> None:
         """Runs a `python` block: whole definitions, methods of the reference's class, or the body of its function."""
         before = {name: names.get(name) for name in way.facts.names}
         self._run(self._whole(way), names, way.place)
@@ -214,9 +214,9 @@ class WrongWays(Text):
             if names.get(name) is before[name]:
                 continue
             was = before[name]
-            if name in made and not (isinstance(was, type) and issubclass(names[name], was)):
+            if name in defined and not (isinstance(was, type) and issubclass(names[name], was)):
                 names[name] = self._joined(way, name, names[name], was)
-            made.add(name)
+            defined.add(name)
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
         """One class with the changes of both classes of a pair."""
@@ -266,18 +266,18 @@ class WrongWays(Text):
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
     """The replaced and the new lines of each edit of a diff; lines without a sign stay as context before the change."""
-    kept: list[str] = []
+    context: list[str] = []
     old: list[str] = []
     new: list[str] = []
     for line in [*code.splitlines(), None]:
         if (line is None or not line.startswith("+")) and new:
-            yield "\n".join(kept + old), "\n".join(kept + new)
-            kept, old, new = [], [], []
+            yield "\n".join(context + old), "\n".join(context + new)
+            context, old, new = [], [], []
         if line is None:
             continue
-        (old if line.startswith("-") else new if line.startswith("+") else kept).append(line[1:].removeprefix(" "))
+        (old if line.startswith("-") else new if line.startswith("+") else context).append(line[1:].removeprefix(" "))
     if old:
-        yield "\n".join(kept + old), "\n".join(kept)
+        yield "\n".join(context + old), "\n".join(context)
 
 
 def pattern(words: str) -> str:
