@@ -438,7 +438,7 @@ def graders(monkeypatch: pytest.MonkeyPatch) -> pools._Graders:
 
 def test_calls_at_the_same_time_have_graders_of_their_own(graders: pools._Graders) -> None:
     """A grader is kept for the next call, unless it has failed."""
-    with graders.lend(Limits()) as first, graders.one(Limits()) as second:
+    with graders.lend(Limits()) as first, graders.lend(Limits()) as second:
         assert first is not second
     with graders.lend(Limits()) as again:
         assert again in (first, second)
@@ -470,7 +470,7 @@ def test_graders_share_a_source_until_it_is_dead_or_busy(graders: pools._Graders
 
 def test_a_dead_source_takes_its_idle_graders_along(graders: pools._Graders) -> None:
     """Else each of them would fail a submission, and then the same one when it is tried once more."""
-    with graders.lend(Limits()) as first, graders.one(Limits()) as second:
+    with graders.lend(Limits()) as first, graders.lend(Limits()) as second:
         pass
     source = first.source  # type: ignore[attr-defined]
     source.alive = False
