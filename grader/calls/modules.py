@@ -81,8 +81,8 @@ def step_by(optimizer: object, learning_rate: float) -> None:
     """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere if it is none."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise NotThere("no optimizer")
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate
+    for parameters in optimizer.param_groups:
+        parameters["lr"] = learning_rate
     optimizer.step()
 
 
