@@ -107,7 +107,7 @@ def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
 
 def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
     """Another dimension in every call of a function that works along one."""
-    text, called = of.source(node), re.findall(r"(\w+)\([^()]*dim=(-?\d)", of.source(node))
+    text, called = of.source(node), re.findall(r"\b(\w++)\([^()]{0,200}?dim=(-?\d)", of.source(node))
     if len(called) > 1 and len({dim for _call, dim in called}) == 1:
         for other in ("-1", "-2", "-3", "0", "1"):
             if other != called[0][1]:

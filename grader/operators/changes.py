@@ -39,7 +39,7 @@ HIDE_A_WHOLE_ROW = {
     "function_exchanged", "condition_turned_round", "boundary_left_out", "boundary_counted_in", "compared_one_off",
     "one_side_narrower",
 }  # fmt: skip
-ADDED = re.compile(r"(\w+)\.masked_fill\((.+?), -torch\.inf\)")
+ADDED = re.compile(r"\b(\w++)\.masked_fill\((.{1,200}?), -torch\.inf\)")
 # The words that a line about a mistake may have places for.
 WORDS = ("function", "argument", "used", "due", "part", "number", "call", "factor", "dim", "other")
 

@@ -31,6 +31,7 @@ def test_every_lesson_is_there_in_both_languages(built: Path) -> None:
         assert 'lang="en"' in english and 'lang="ko"' in korean
 
 
+@pytest.mark.thorough
 def test_hints_are_folded_one_by_one_and_labs_are_links(built: Path) -> None:
     """A lesson has its three hints each by itself, the lesson before it and the one after, and a way to its lab."""
     for folder in (built, built / "ko"):

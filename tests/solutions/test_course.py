@@ -39,7 +39,9 @@ WITH_ALL_IT_NEEDS = [step for step in STEPS if not step.lacking]  # of the other
 REFUSED = {
     step.name: step.misconceptions if THOROUGH or ONLY else step.misconceptions[::SAMPLED] for step in WITH_ALL_IT_NEEDS
 }
-TRIED = {step.name: step.variants if ONLY else sample(step.variants, 4) for step in WITH_ALL_IT_NEEDS}
+TRIED = {
+    step.name: step.variants if ONLY else sample(step.variants, 4 if THOROUGH else 8) for step in WITH_ALL_IT_NEEDS
+}
 
 NO_TENSORS = ("step14_numpy", "step15_costs", "step28_training")
 
