@@ -12,11 +12,11 @@ import pytest
 from grader.base.paths import step_folders
 from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture
 from tests.twenty import NAMED, OPEN, PEOPLE, accounted_for, put
+from tests.whole import THOROUGH
 
 pytestmark = pytest.mark.usefixtures("cheaply")
 
 # --- seventeen layouts ------------------------------------------------------------------------------------------------
-from tests.whole import THOROUGH
 
 
 def inside(place: str, beside: Mapping[str, bytes] | None = None) -> Callable[[Path], None]:

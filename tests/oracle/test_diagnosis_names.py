@@ -311,7 +311,7 @@ STRANGERS = {
     ),
 }
 TRIED = [*STRANGERS] if THOROUGH else [*STRANGERS][::3]
-every_stranger = pytest.mark.parametrize(("step", "code", "names"), map(STRANGERS.get, TRIED), ids=TRIED)
+every_stranger = pytest.mark.parametrize(("step", "code", "names"), [STRANGERS[name] for name in TRIED], ids=TRIED)
 
 
 @every_stranger
