@@ -34,6 +34,14 @@ TYPED = """(async () => {
   while (!root.dataset.milliseconds) await new Promise((then) => setTimeout(then, 5));
   return Number(root.dataset.milliseconds);
 })()"""
+# Another head is chosen, from the click to the flow through it.
+CLICKED = """(async () => {
+  const said = () => document.querySelector('.look-flow h2').textContent;
+  const [before, started] = [said(), performance.now()];
+  [...document.querySelectorAll('.look-heads button')].find((one) => one.ariaPressed === 'false').click();
+  while (said() === before) await new Promise((then) => setTimeout(then, 1));
+  return performance.now() - started;
+})()"""
 
 
 def milliseconds(once: Callable[[], object]) -> float:
@@ -59,7 +67,7 @@ def measure(gpt: GPTProcess, tab: browser.Tab | None, name: str, count: int) -> 
     plain = model.GPT(*shape.sizes).eval()
     training.load_parameters(plain, tensors)
     ids = words.encode(stories.text("en", 40))
-    passes, answers, seen = [], [], []
+    passes, answers, seen, clicks = [], [], [], []
     for place in range(ROUNDS):
         part = ids[place : place + count]
         view = {"text": words.decode(part), "weights": name}
@@ -68,12 +76,15 @@ def measure(gpt: GPTProcess, tab: browser.Tab | None, name: str, count: int) -> 
         answers.append(milliseconds(lambda view=view: answered(gpt, view)))  # type: ignore[misc]
         if tab:
             seen.append(tab.value(TYPED.replace("TEXT", json.dumps(view["text"] + " "))))
+            tab.until("!!document.querySelector('.look-flow h2')")
+            clicks.append(tab.value(CLICKED))
     passed, asked, drawn = (statistics.median(times) for times in (passes[1:], answers[1:], seen[1:] or [0.0]))
     print(
         f"{count} tokens: a plain pass {passed:.1f} ms; all that is asked {asked:.1f} ms, {asked / passed:.1f} passes"
     )
     if tab:
-        print(f"{count} tokens: in the browser, until it is drawn {drawn:.0f} ms")
+        clicked = statistics.median(clicks[1:])
+        print(f"{count} tokens: in the browser, until it is drawn {drawn:.0f} ms; after a click {clicked:.0f} ms")
 
 
 def answered(gpt: GPTProcess, view: dict[str, object]) -> None:
