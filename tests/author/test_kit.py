@@ -451,7 +451,8 @@ def test_a_tape_gives_away_answers_and_no_code(built: Path) -> None:
     told = eval(english[0], {"Tape": Tape, "file": file})
     assert told and all(type(value) is torch.Tensor for value in told.values())
     oracle = recorder._RecordedOracle(SMALL)
-    run_check(SMALL.checks[0].function, LocalBackend(SMALL.responder()), oracle, seed=recorder.SEEDS[0])
+    for check in SMALL.checks:
+        run_check(check.function, LocalBackend(SMALL.responder()), oracle, seed=recorder.SEEDS[0])
     answers: dict[str, torch.Tensor] = {}
     for _name, outcome in oracle.answered:
         packed_outcome(outcome, answers)
