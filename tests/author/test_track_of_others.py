@@ -49,7 +49,7 @@ IN_MARKDOWN = [
     f'```js" onclick="{RUNS}\nx\n```',
     f"## &lt;img src=x onerror={RUNS}&gt;",
     f"![<img src=x onerror={RUNS}>](picture:bars)\n",
-    f"<!-- $$ \\text{{<img src=x onerror={RUNS}>}} $$ -->",
+    f"<!-- $$ \\text{{<svg/onload={RUNS}>}} $$ -->",
     f"<!-- $$ \\href{{javascript:{RUNS}}}{{x}} $$ -->",
     "![x](picture:../../secret)\n",
 ]
