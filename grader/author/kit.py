@@ -179,7 +179,7 @@ def _copy(file: Path, to: Path) -> None:
     if not file.resolve().is_relative_to(
         ROOT.resolve()
     ):  # a step of others may hold a link to any file of this machine
-        raise recorder.NotRecorded(_("{file} leads out of the course.").format(file=file.name))
+        raise recorder.NotRecorded(_("{file} leads out of the course: put a copy in its place.").format(file=file.name))
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(file, to)
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import re
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.base import language, mistakes
+from grader.base import files, language, mistakes
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
 from grader.base.paths import SOLUTIONS, STEP_NAME, shown, step_folders
+from grader.base.syntax import UNPARSABLE
 from grader.checks.catalogue import UNFINISHED
 from grader.course import choice
 from grader.course.stubs import BEGIN, END, REFERENCE_IMPORT
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 GIVEN = ("student", "reference", "draw")  # the arguments of a check
 ASKS = re.compile(r"^(?!.*`?[<>]=?`? (?:or|and) `?[<>]).*\?")  # a question, and none that offers two comparisons
+TEXTS = (".py", ".md")
+LARGEST = 2 << 20  # bytes of one text: the catalogues of the course have a tenth
 DRAFT = re.compile(r"draft_\d+")  # the names of `python -m grader items --draft`
 
 
@@ -83,13 +87,15 @@ def in_names() -> list[str]:
         lines.append(sentence.format(folder=shown(folder)))
     sentence = _("{folders} have the same number: rename one of them.")
     lines += [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
-    return lines + list(_in_documents(SOLUTIONS))
+    texts = [*SOLUTIONS.glob("*.md"), *SOLUTIONS.glob("*/*.md"), *SOLUTIONS.glob("*/lab_*/*.md")]
+    unfit = list(_unfit(texts))
+    return lines + (unfit or list(_in_documents(SOLUTIONS)))
 
 
 def in_reference(folder: Path) -> Iterator[str]:
     """The mistakes that prevent a stub from being generated from the step's reference."""
     file = folder / "reference.py"
-    faults = list(_unreadable(file))
+    faults = list(_unfit([file] if file.exists() else [])) or list(_unreadable(file))
     yield from faults
     if not faults:
         source = file.read_text(encoding="utf-8")
@@ -98,7 +104,11 @@ def in_reference(folder: Path) -> Iterator[str]:
 
 
 def in_folder(folder: Path) -> Iterator[str]:
-    """Missing files in the step's folder, and files that are not valid Python."""
+    """Missing files in the step's folder, files that are not read, and files that are not valid Python."""
+    unfit = list(_unfit([folder, *(Path(entry.path) for entry in files.walk(folder, skip=["__pycache__"]))]))
+    yield from unfit
+    if unfit:
+        return
     yield from in_reference(folder)
     checks = folder / f"test_{folder.name.partition('_')[2]}.py"
     others = [] if checks.is_file() else sorted(folder.glob("test_*.py"))
@@ -121,14 +131,14 @@ def in_modules(folder: Path) -> Iterator[str]:
     try:
         if step.lacking:  # not the step's fault: it can't be imported here
             return
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield _fault(step.check_file, error)
         return
     catalogue = () if mistakes.files_of(folder) else ("misconceptions",)
     for name in ("reference", step.check_file.stem, *catalogue, "variants"):
         try:
             importlib.import_module(f"{package}.{name}")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield _fault(folder / f"{name}.py", error)
             return
     try:
@@ -139,24 +149,45 @@ def in_modules(folder: Path) -> Iterator[str]:
             yield from _in_misconceptions(step)
     except mistakes.Unreadable as problem:
         yield problem.said(_)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield _fault(folder, error)
 
 
 # --- found by reading ----------------------------------------------------------------------------------------
 
 
+def _unfit(paths: Iterable[Path]) -> Iterator[str]:
+    """One line for each path that no command reads, as a step of others may have it: a link that leads out of the
+    course, what is no regular file, a text that is too large or not in UTF-8."""
+    course = os.path.realpath(SOLUTIONS.parent)
+    for path in paths:
+        if not Path(os.path.realpath(path)).is_relative_to(course):
+            yield _("{file} leads out of the course: put a copy in its place.").format(file=shown(path))
+        elif not path.is_file() and not path.is_dir() or path.is_symlink() and path.is_dir():
+            yield _("{file} is not a regular file.").format(file=shown(path))
+        elif path.suffix not in TEXTS or path.is_dir():
+            continue
+        elif path.stat().st_size > LARGEST:
+            yield _("{file} has more than {size} MB: shorten it.").format(file=shown(path), size=LARGEST >> 20)
+        else:
+            try:
+                path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=shown(path))
+
+
 def _unreadable(file: Path) -> Iterator[str]:
     """The sentence on a file that is missing, not in UTF-8 or not Python."""
     try:
         ast.parse(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         yield _("{file} is missing: write it.").format(file=shown(file))
     except UnicodeDecodeError:
         yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=shown(file))
-    except SyntaxError as error:
+    except UNPARSABLE as error:  # deeply nested, or with a byte 0, it is no SyntaxError
+        line, reason = getattr(error, "lineno", None), getattr(error, "msg", None)
         yield _("{file}:{line}: not valid Python ({reason}): fix it.").format(
-            file=shown(file), line=error.lineno, reason=error.msg
+            file=shown(file), line=line or 1, reason=reason or str(error) or type(error).__name__
         )
 
 
@@ -344,7 +375,7 @@ def _public(step: Solution) -> list[str]:
     return [name for name, value in vars(step.reference).items() if getattr(value, "__module__", "") == own]
 
 
-def _fault(file: Path, error: Exception) -> str:
+def _fault(file: Path, error: BaseException) -> str:
     """An exception as one line, with its last position in a step's folder."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(SOLUTIONS):
@@ -354,7 +385,7 @@ def _fault(file: Path, error: Exception) -> str:
     return _("{file}: {error}: fix it.").format(file=shown(file), error=_said(error))
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
 
 

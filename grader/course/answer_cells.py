@@ -196,10 +196,11 @@ def is_untouched(source: str) -> bool:
 
 @cache
 def public_names(step: str) -> frozenset[str]:
-    """The functions and classes that a step asks for; empty if there is no such step."""
+    """The functions and classes that a step asks for; empty if there is no such step, or its reference is broken:
+    the other steps are graded."""
     try:
         return defined(stubs.original(step_folder(step)))
-    except FileNotFoundError:
+    except (FileNotFoundError, *UNPARSABLE):
         return frozenset()
 
 

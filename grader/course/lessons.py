@@ -81,7 +81,8 @@ def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
     except FileNotFoundError:
         front = None
     settings = dict(re.findall(r"^(\w+): *(\S+)$", front[1], re.MULTILINE)) if front else {}
-    return Effort(settings.get("minutes", ""), int(settings.get("difficulty", 0)))
+    difficulty = settings.get("difficulty", "")
+    return Effort(settings.get("minutes", ""), int(difficulty) if difficulty in ("1", "2", "3") else 0)
 
 
 def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:

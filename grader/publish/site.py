@@ -7,6 +7,7 @@ disk: no font, script or count comes from elsewhere, and the search index lies n
 from __future__ import annotations
 
 import contextlib
+import html
 import re
 import shutil
 import subprocess
@@ -37,6 +38,14 @@ SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"(?<!\!)\[([^\[\]]++)\]\((?!https?:|#|mailto:)([^()\s]++)\)")
 IMAGE = re.compile(r"!\[([^\[\]]*+)\]\((?!https?:)([^()\s]++)\)")
 LAB = re.compile(r"(?<!\[)`make lab NAME=(\w++)[^`]*+`")
+PICTURES_OF = (".png", ".svg", ".jpg", ".jpeg", ".gif", ".webp")
+# What of a page comes from a lesson or a document, and what of it would run, load or lead elsewhere in a browser.
+ARTICLE = re.compile(r'<article class="md-content__inner.*</article>', re.DOTALL)
+ACTING = frozenset(
+    ("script", "iframe", "frame", "object", "embed", "base", "meta", "link", "style", "form", "animate", "set")
+)
+COMMENT = re.compile(r"<!--|--!?>|<!\[CDATA\[|<\?")  # a browser may end one elsewhere: what is in it counts
+SCHEME = re.compile(r"(?:javascript|vbscript|data):", re.IGNORECASE)
 OTHER_LANGUAGE = re.compile(r"(?m)^(# [^·\n]*[^·\s]) · \[[^\[\]\n]++\]\([^()\n]*+\)$")
 
 
@@ -64,8 +73,11 @@ class Pages:
 
     def _picture(self, words: str, file: Path, page: str) -> str:
         """Markdown for a picture, copied into the site. Raises NotBuilt for a file outside of the course."""
-        if not file.resolve().is_relative_to(ROOT.resolve()):  # a lesson of others may name any file of this machine
-            raise NotBuilt(_("{page} shows {file}, which is no file of the course.").format(page=page, file=file.name))
+        ours = file.resolve().is_relative_to(ROOT.resolve()) and file.suffix.lower() in PICTURES_OF
+        if not ours:  # a lesson of others may name any file of this machine, and of a class
+            raise NotBuilt(
+                _("{page} shows {file}, which is no picture of the course.").format(page=page, file=file.name)
+            )
         to = self.folder / "images" / file.name
         to.parent.mkdir(exist_ok=True)
         shutil.copy2(file, to)
@@ -104,6 +116,7 @@ def build(folder: Path) -> Path:
             if process.returncode:
                 raise NotBuilt(complained.strip().rpartition("\n")[2] or said.strip())
             shutil.move(sources / spoken / "site", to)
+            _require_inert(to)
             _keep_at_home(to)
             (to / "404.html").unlink()  # its links start at the root of a server that we don't know
     return folder / "index.html"
@@ -185,7 +198,10 @@ def _with_links(text: str) -> str:
 
 
 def _drawn(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
-    """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line."""
+    """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line; nothing
+    if there is none of this name, as on the course's page."""
+    if match["name"] not in drawn:
+        return ""
     shown = lesson_page.figure(drawn[match["name"]], match["caption"])
     return "\n".join(line for line in shown.splitlines() if line.strip()) + "\n"
 
@@ -249,7 +265,37 @@ def _configuration(pages: Pages) -> str:
 
 
 def _nav(menu: list[tuple[str, object]]) -> list[object]:
-    return [{title: _nav(what) if isinstance(what, list) else what} for title, what in menu]
+    return [{_text(title): _nav(what) if isinstance(what, list) else what} for title, what in menu]
+
+
+def _text(title: str) -> str:
+    """A title as HTML; without a "<", which the theme takes for one again in the head of a page."""
+    return html.escape(title.replace("<", "‹"), quote=False)
+
+
+def _require_inert(folder: Path) -> None:
+    """Raises NotBuilt if a page has what a browser would run: a track of others may have written it."""
+    for path in sorted(folder.rglob("*.html")):
+        article = ARTICLE.search(path.read_text(encoding="utf-8"))
+        reader = _Acting()
+        reader.feed(COMMENT.sub(" ", article[0] if article else ""))
+        if reader.found:
+            page = path.relative_to(folder)
+            raise NotBuilt(_("{page} holds {what}, which a browser would run.").format(page=page, what=reader.found))
+
+
+class _Acting(HTMLParser):
+    """The first tag in a page that a browser would run; empty without one."""
+
+    found = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes a tag that runs, or has an attribute that does."""
+        values = ((name, re.sub(r"[\x00-\x20]", "", value or "")) for name, value in attrs)
+        acts = any(name.startswith("on") or name == "srcdoc" or SCHEME.match(value) for name, value in values)
+        # Where a browser takes what follows for text, a tag may end in what we take for a value.
+        if (acts or tag in ACTING or "<" in (self.get_starttag_text() or "")[1:]) and not self.found:
+            self.found = f"<{tag}>"
 
 
 def _keep_at_home(folder: Path) -> None:

@@ -19,6 +19,8 @@ from grader.report.svg import on_white
 PLACE = re.compile(r"^!\[(?P<caption>[^\]\n]++)\]\(picture:(?P<name>\w+)\)\n", re.MULTILINE)
 
 FORMULA = re.compile(r"^\$\$ ([^\n]+) \$\$$", re.MULTILINE)  # a paragraph of its own
+# In a formula: the converter takes such a "<" for a tag, and the rest for what a tag has.
+HTML = re.compile(r"<[a-z/!?]|&#?\w+;|\\(?:href|style|class|id)\b", re.IGNORECASE)
 
 LETTER = re.compile(r'<mi mathvariant="normal">(\w)</mi>')
 LETTERS = re.compile(rf"(?:{LETTER.pattern}){{2,}}")  # a name in upright letters, which is read as one word
@@ -142,10 +144,13 @@ def _part(text: str) -> Markup:
 
 
 def formula(latex: str) -> Markup:
-    """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter."""
+    """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter, or if it
+    is no formula but HTML."""
     try:
-        html = _converted(latex)
+        html = None if HTML.search(latex) else _converted(latex)
     except ModuleNotFoundError:
+        html = None
+    if html is None:
         return Markup("<pre><code>{}</code></pre>").format(latex)
     return Markup('<div class="formula" tabindex="0" role="group" aria-label="{}">{}</div>').format(_("Formula"), html)
 

@@ -83,6 +83,16 @@ def with_pair(names: str) -> Mistake:
     return make
 
 
+def instead(file: str, make: Mistake) -> Mistake:
+    """Puts something else in place of a file."""
+
+    def replace(step: Path) -> None:
+        (step / file).unlink()
+        make(step / file)
+
+    return replace
+
+
 TRANSPOSED = "The keys were dotted with the queries, so the result came out transposed.\n"
 
 MISTAKES: dict[str, tuple[Mistake, str]] = {
@@ -190,6 +200,21 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         put("mistakes.md", "- `dot_product_scores` · `query", "- `dot_product` · `query"),
         "names dot_product, which the reference does not define",
     ),
+    "a link out of the course": (
+        instead("lesson.en.md", lambda file: file.symlink_to("/etc/passwd")),
+        "lesson.en.md leads out of the course: put a copy in its place.",
+    ),
+    "a pipe": (instead("pictures.py", os.mkfifo), "pictures.py is not a regular file."),
+    "an enormous file": (lambda step: os.truncate(step / "mistakes.md", 1 << 40), "mistakes.md has more than 2 MB"),
+    "a lesson of bytes": (lambda step: (step / "lesson.en.md").write_bytes(b"\xff"), "lesson.en.md is not in UTF-8"),
+    "a byte 0": (put("reference.py", "import math", "import math  # \0"), "not valid Python"),
+    "nested too deep": (put("reference.py", "import math", f"import math\nx = {'-' * 100_000}1"), "not valid Python"),
+    "checks that end the program": (first_check("raise SystemExit(0)"), "SystemExit: 0: fix it."),
+    "a reference that ends the program": (
+        put("reference.py", "import math", "import math\nraise SystemExit(0)"),
+        "SystemExit: 0: fix it.",
+    ),
+    "a name that leads out": (put("mistakes.md", "## keys_against", "## ../../keys_against"), "write it in lower case"),
     "two lines": (
         put("mistakes.md", TRANSPOSED, ""),
         "needs three lines",

@@ -19,6 +19,7 @@ from safetensors.torch import load
 from grader.author import kit, recorder
 from grader.base import files, mistakes, paths
 from grader.calls.call import Call
+from grader.calls.codec import packed_outcome
 from grader.calls.values import Placed
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.thorough  # a kit records its tapes, which takes a minu
 # Electives go the same way. Recording all of the core takes minutes, so that CI leaves the long steps to `make check`.
 STEPS = choice.step_names(None, choice.CORE)[: None if WHOLE else 7]
 POINTS = sum(step.points for step in solutions() if step.name in STEPS)
+LINE = re.compile(r"`(Tape\(file\)\.[^`]+)`")  # in docs/security.md: it reads what a tape gives away
 SMALL = next(step for step in solutions() if step.name == "step07_heads")
 WRITE = {
     "view": {"text": "Theo put the", "weights": "kit-en"}, "ids": [], "count": 5, "temperature": 0.8, "top_k": 20,
@@ -439,16 +441,44 @@ def test_an_author_is_told_that_the_solutions_are_not_there(built: Path) -> None
         assert (done.returncode, done.stderr) == (2, "This copy of the kit has no solutions. Type: make grade\n")
 
 
-def test_learners_code_can_not_read_the_tape(built: Path, tmp_path: Path) -> None:
-    """Where the system has a layer against it."""
+def test_a_tape_gives_away_answers_and_no_code(built: Path) -> None:
+    """By the line of docs/security.md, which says the same in Korean: what comes out are tensors, among them the
+    answers under a recorded seed, and in none of them a line of the reference."""
+    documents = [(paths.ROOT / "docs" / f"security{end}").read_text("utf-8") for end in (".md", ".ko.md")]
+    english, korean = (LINE.findall(document) for document in documents)
+    assert english == korean and len(english) == 1
+    file = built / "steps" / "core" / SMALL.name / paths.TAPE
+    told = eval(english[0], {"Tape": Tape, "file": file})
+    assert told and all(type(value) is torch.Tensor for value in told.values())
+    oracle = recorder._RecordedOracle(SMALL)
+    for check in SMALL.checks:
+        run_check(check.function, LocalBackend(SMALL.responder()), oracle, seed=recorder.SEEDS[0])
+    answers: dict[str, torch.Tensor] = {}
+    for _name, outcome in oracle.answered:
+        packed_outcome(outcome, answers)
+    assert answers
+    for answer in answers.values():
+        assert any(value.dtype == answer.dtype and torch.equal(value, answer) for value in told.values())
+    held = [value.contiguous().flatten().view(torch.uint8).numpy().tobytes() for value in told.values() if len(value)]
+    lines = solution_lines(SMALL)
+    assert lines and not [line for line in lines if any(line.encode() in data for data in held)]
+
+
+@pytest.mark.parametrize("line", ["file.read_bytes()", "Tape(file)._tensors"])
+def test_learners_code_can_not_read_the_tape(built: Path, tmp_path: Path, line: str) -> None:
+    """Where the system has a layer against it; what reads one can't be imported there."""
     tape = built / "steps" / "core" / "step01_scores" / paths.TAPE
-    (tmp_path / "step01_scores.py").write_text(f"data = open({str(tape)!r}, 'rb').read()\n")
+    source = f"import pathlib\nfile = pathlib.Path({str(tape)!r})\n"
+    if "Tape" in line:
+        source += "from grader.oracle.tape import Tape\n"
+    (tmp_path / "step01_scores.py").write_text(f"{source}data = {line}\n")
     report = graded(built, tmp_path, "--step", "1")
     if "landlock" not in report["isolation"]:  # type: ignore[operator]
         pytest.skip("no Landlock here")
+    left_out = " ".join(report["notes"])  # type: ignore[arg-type]
     # In a file tree of its own the file is not there at all.
-    (left_out,) = report["notes"]  # type: ignore[misc]
-    assert "PermissionError" in left_out or "FileNotFoundError" in left_out
+    expected = ("ImportError", "ModuleNotFoundError") if "Tape" in line else ("PermissionError", "FileNotFoundError")
+    assert any(error in left_out for error in expected), left_out
     assert report["score"] == 0
 
 

@@ -82,7 +82,7 @@ def test_a_picture_of_another_folder_is_not_published(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(b"s")
     pages = site.Pages("en", tmp_path / "site", {})
     pages.folder.mkdir()
-    with pytest.raises(site.NotBuilt, match="shows secret.png, which is no file of the course"):
+    with pytest.raises(site.NotBuilt, match="shows secret.png, which is no picture of the course"):
         pages._picture("a map", tmp_path / "secret.png", "step.md")
     with pytest.raises(site.NotBuilt, match="shows passwd"):
         pages._picture("a map", ROOT / "docs" / ".." / ".." / ".." / ".." / ".." / "etc" / "passwd", "step.md")
