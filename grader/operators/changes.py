@@ -44,6 +44,9 @@ ADDED = re.compile(r"\b(\w++)\.masked_fill\((.{1,200}?), -torch\.inf\)")
 WORDS = ("function", "argument", "used", "due", "part", "number", "call", "factor", "dim", "other")
 
 
+BOUNDARIES = frozenset({"boundary_left_out", "boundary_counted_in", "compared_one_off"})
+
+
 @dataclass(frozen=True)
 class ChangedText:
     """A definition with one mistake. `words` complete the sentence of the family."""
@@ -99,11 +102,22 @@ def _made(name: str, text: str, shown: str) -> Iterator[ChangedText]:
 
 
 def _found(definition: Definition) -> Iterator[Found]:
-    """The operators' findings in the body."""
+    """The operators' findings in the body. Of what a refusal asks only the boundary is moved: any other refusal of
+    right arguments would be found in all code that raises an error of its own."""
+    refusals = {
+        id(part)
+        for node in ast.walk(definition.node)
+        if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)
+        for part in ast.walk(node.test)
+    }
     yield from statements.bounds_of_loops(definition, definition.node)
     yield from calls.everywhere(definition, definition.node)
     for statement in definition.node.body:
         for node in ast.walk(statement):
             for kind, operator in OPERATORS:
                 if isinstance(node, kind):
-                    yield from operator(definition, node)
+                    yield from (
+                        found
+                        for found in operator(definition, node)
+                        if id(node) not in refusals or found[0] in BOUNDARIES
+                    )

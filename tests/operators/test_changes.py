@@ -106,3 +106,18 @@ def test_a_generated_mistake_replaces_one_public_name() -> None:
     assert any(wrong.called == "boundary_counted_in" for wrong in made)  # in a helper of the reference
     assert callable(made[0].replaced["flash_attention"])
     assert step.generated("future") == []  # a helper of the reference's own is no name of the step
+
+
+def test_of_a_refusal_only_the_boundary_is_moved() -> None:
+    """Another change of it would refuse right arguments, as any code does that raises an error of its own."""
+    text = """def split(width: int, heads: int, most: int) -> int:
+    if width % heads != 0:
+        raise ValueError("not divisible")
+    if width > most:
+        raise ValueError("too wide")
+    return width // heads
+"""
+    asked = {change.text.split("raise")[0].splitlines()[1].strip() for change in changes("split", text, "split")}
+    assert asked == {"if width % heads != 0:", "if False:"}  # which leaves it out
+    tested = {change.text.splitlines()[3].strip() for change in changes("split", text, "split")}
+    assert {"if width >= most:", "if width > most:"} <= tested and "if width <= most:" not in tested
