@@ -244,7 +244,7 @@ class MarkChange(msgspec.Struct):
 
 
 class Graded(msgspec.Struct, kw_only=True):
-    """The result of one student of a class: a report, or one sentence that says why there is none.
+    """The result of one student of a class: a report, or one sentence that says why it is missing.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;
     `canvas_id`, `late` and `login` are what a learning platform says, `labs` what the student's own list names.

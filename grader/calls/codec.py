@@ -257,7 +257,7 @@ def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
 
 
 def _payload(tensors: dict[str, Tensor]) -> bytes:
-    """The tensors in the format of safetensors; empty if there are none."""
+    """The tensors in the format of safetensors; empty without any."""
     if not tensors:
         return b""
     contiguous = {

@@ -234,7 +234,7 @@ class LiveStorages(EveryOp):
 
 
 def _several(result: Any) -> list[Tensor]:
-    """The tensors of a result that is none itself."""
+    """The tensors in a result that is not a tensor itself."""
     return [leaf for leaf in result if isinstance(leaf, Tensor)] if isinstance(result, list | tuple) else []
 
 

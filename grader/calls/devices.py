@@ -34,7 +34,7 @@ def is_there(name: str) -> bool:
 
 
 def one(wanted: str) -> str:
-    """The one device for `wanted`: for `all` the accelerator, or the CPU if there is none."""
+    """The one device for `wanted`: for `all` the accelerator, or the CPU without one."""
     return (accelerator() or CPU) if wanted == "all" else wanted
 
 

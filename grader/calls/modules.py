@@ -78,7 +78,7 @@ def optimizer(module: nn.Module, rate: float) -> torch.optim.Optimizer:
 
 
 def step_by(optimizer: object, learning_rate: float) -> None:
-    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere if it is none."""
+    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere for others."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise NotThere("no optimizer")
     for parameters in optimizer.param_groups:

@@ -1,4 +1,4 @@
-"""The torch functions that a call uses, and the values that it reads on `meta`, if there are none.
+"""The torch functions that a call uses, and the values that it reads on `meta`, which has none.
 
 A call that reads a value on `meta` is made on the CPU first, and its reads are recorded in order; then it is made on
 `meta`, and each read gets what the same line read there. Printing a tensor reads nothing: a short text takes its place.

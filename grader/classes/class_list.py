@@ -154,7 +154,7 @@ def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str,
 def class_folders(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
 ) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible if there is none, when the results would be taken
+    """The students' folders, as `folders` has them. Raises Impossible without a folder, when the results would be taken
     for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a folder.
     """
     for folder in earlier:

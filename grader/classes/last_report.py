@@ -41,7 +41,7 @@ class LastReport:
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or the reason why there is none; the same one when asked again, as for its next
+        """The report on a submission, or the reason for its absence; the same one when asked again, as for its next
         notebook.
 
         `has_others`: next to its folder are those of the same student's other assignments alone.

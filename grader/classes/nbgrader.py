@@ -115,7 +115,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
-        """The report on the student's submission, or the reason why there is none."""
+        """The report on the student's submission, or the reason for its absence."""
         converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
@@ -253,7 +253,7 @@ class SubmittedNotebooks(NotebookExporter):
 
 
 def _mark(report: Report | str, step: str) -> Mark:
-    """The mark for a step, from the report, or from the reason why there is none."""
+    """The mark for a step, from the report, or from the reason for its absence."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
     return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])

@@ -256,7 +256,7 @@ class Round:
             self.on_student(graded, from_ledger)
 
     def _changed(self, graded: Graded, from_ledger: bool) -> str:
-        """The changes that this run made for a student; empty if there are none."""
+        """The changes that this run made for a student; empty without any."""
         change = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
         if change:
             return f"{shown(change.before)} → {shown(change.after)}"
@@ -344,7 +344,7 @@ def path(out: Path, kind: str, file: str) -> Path:
 
 
 def load(out: Path, file: str) -> Graded | None:
-    """The saved result of a student; None if there is none, or none that can be read."""
+    """The saved result of a student; None without one that can be read."""
     return files.decoded(path(out, REPORTS, file), Graded)
 
 

@@ -53,7 +53,7 @@ class Task:
     kit: str
 
 
-Answer = Report | str  # a report, or the reason why there is none
+Answer = Report | str  # a report, or the reason for its absence
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
 
 
 def _answer(future: Future[Report]) -> Answer:
-    """The report of a finished task, or the sentence that says why there is none. Raises NobodyGraded."""
+    """The report of a finished task, or the sentence that says why it is missing. Raises NobodyGraded."""
     try:
         if not isinstance(report := future.result(), Report):
             raise TypeError(type(report).__name__)

@@ -1,4 +1,4 @@
-"""The options for an assignment of `assignments.toml`, and the refusals if there is none."""
+"""The options for an assignment of `assignments.toml`, and the refusals without one."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ def _lesson_line(parser: Parser) -> None:
 
 
 def _lesson(args: Namespace) -> None:
-    """Prints the lesson, or opens it in the browser. Raises BadInput if there is none."""
+    """Prints the lesson, or opens it in the browser. Raises BadInput for a step without a lesson."""
     if args.page:
         args.device, args.step_name = "cpu", args.step_name or args.step
         watch.COURSE.run(args)

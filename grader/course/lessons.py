@@ -204,7 +204,7 @@ class Restored:
 def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
     """Replaces a learner's file by the stub, in the language in use; the work is kept under a dated, unused name.
 
-    Raises NoStub if there is none, OSError when something can't be written; the file is then as it was.
+    Raises NoStub without a stub, OSError when something can't be written; the file is then as it was.
     """
     try:
         stub = stubs.original(step_folder(step, solutions), current()).encode()

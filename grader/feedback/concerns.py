@@ -73,7 +73,7 @@ def _unstarted(standing: Standing) -> str | None:
 
 
 def _steps(is_meant: Callable[[StepStanding], bool]) -> Callable[[Standing], str | None]:
-    """A function that lists a student's steps for which `is_meant` holds; None if there are none."""
+    """A function that lists a student's steps for which `is_meant` holds; None without any."""
     return lambda standing: ", ".join(step.name for step in standing.steps if is_meant(step)) or None
 
 

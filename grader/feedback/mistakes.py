@@ -87,7 +87,7 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
 def _unrecognised(
     step: str, students: Iterable[str], entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
 ) -> Mistake | None:
-    """The wrong answers in a step that have no name, by these students; None if there are none."""
+    """The wrong answers in a step that have no name, by these students; None without any."""
     makers, title = [], ""
     for entry in (entry for entry in entries if entry.student in students and entry.report):
         result = next(one for one in entry.report.steps if one.name == step)  # type: ignore[union-attr]  # see above
@@ -110,7 +110,7 @@ def _maker(entry: Graded, step: str, check: CheckResult, sources: Mapping[str, M
 
 
 def excerpt(source: str, name: str) -> str:
-    """The function or class of this name in a file, as it is written; the whole file if there is none."""
+    """The function or class of this name in a file, as it is written; the whole file without one."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
     first, last = _definitions(source).get(name, (1, None))

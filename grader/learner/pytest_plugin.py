@@ -163,7 +163,7 @@ class Grading:
         return choice.by_default(self._submission.sources, self._submission.problems)
 
     def _graded(self, step: str) -> Report | str:
-        """A report, or a sentence with the reason why there is none."""
+        """A report, or a sentence with the reason for its absence."""
         try:
             self._submission = self._submission or read(self.folder)
             return self._grader.grade(self._submission, [step], device=self.device, seed=self.seed)

@@ -146,7 +146,7 @@ class Keys:
         self.session.draw()
 
     def _next(self) -> None:
-        """Turns to the next step to do and has it graded, or notes that there is none."""
+        """Turns to the next step to do and has it graded, or notes that nothing is left."""
         following = self.board.following()
         if following is None and self.board.progress.ungraded:
             self.board.notice = _("Looking at every step …")

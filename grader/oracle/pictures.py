@@ -1,4 +1,4 @@
-"""The pictures of a step's lesson: drawn from the reference, or kept as numbers if there is none.
+"""The pictures of a step's lesson: drawn from the reference, or kept as numbers without one.
 
 A step may have `pictures.py` with `pictures(reference)`, which returns a picture by name. It is called under `no_grad`,
 with torch's seed set to the step's number. The lesson shows a picture in a line of its own, with what to see in it:

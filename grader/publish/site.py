@@ -199,7 +199,7 @@ def _with_links(text: str) -> str:
 
 def _drawn(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
     """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line; nothing
-    if there is none of this name, as on the course's page."""
+    without one of this name, as on the course's page."""
     if match["name"] not in drawn:
         return ""
     shown = lesson_page.figure(drawn[match["name"]], match["caption"])

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _committed() -> datetime:
-    """The time of the graded commit; now, if there is none."""
+    """The time of the graded commit, else the present time."""
     text = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
     try:
         return datetime.fromisoformat(text.stdout.strip())

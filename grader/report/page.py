@@ -209,7 +209,7 @@ def _filled(
 
 
 def show_in_browser(page: Path) -> bool:
-    """Opens a page in a browser; False if there is none."""
+    """Opens a page in a browser; False without a browser."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:

@@ -392,7 +392,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
 
 
 def number(value: float | None) -> str:
-    """Points as text: without trailing zeros, a dash if there are none."""
+    """Points as text: without trailing zeros, a dash without any."""
     if value is None:
         return "–"
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -175,7 +175,7 @@ def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder
 
 
 def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
-    """The line left out that would have bound a name, or may have by `import *`; None if there is none."""
+    """The line left out that would have bound a name, or may have by `import *`; None without one."""
     failed = importer.top_level.failed
     binding = [each for each in failed if name in each.names] or [each for each in failed if "*" in each.names]
     return _described(binding[0]) if binding else None

@@ -68,7 +68,7 @@ class Built:
             process.communicate()
 
     def _drawn(self, wanted: Wanted) -> Drawn:
-        """Has the process draw the picture, which is started first if need be; `failed` says why there is none."""
+        """Has the process draw the picture, which is started first if need be; `failed` says why it is missing."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()
@@ -96,6 +96,6 @@ def sentence() -> str:
 
 def split(text: str) -> list[str]:
     """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of the first
-    sentence if there are none."""
+    sentence without any."""
     words = re.findall(r"\S+", text)[:MOST_WORDS]
     return [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in words] or split(sentence())

@@ -41,7 +41,7 @@ def scheme(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def opens(file: Path, line: int, form: str) -> tuple[str, str]:
-    """The link that opens a file, and the path that is copied if there is none."""
+    """The link that opens a file, and the path that is copied without one."""
     return link(file, line, form), str(file.resolve())
 
 

@@ -72,7 +72,7 @@ class LabRoutes:
         })  # fmt: skip
 
     def _result(self, request: Request) -> Response:
-        """The page that the last run wrote, fit for a frame; 404 if there is none."""
+        """The page that the last run wrote, fit for a frame; 404 without one."""
         lab = _named(request)
         page = self._page(lab.name) if lab else None
         if page is None or not page.is_file():
@@ -139,7 +139,7 @@ class LabRoutes:
         return self.out / f"{name}.html"
 
     def _kept(self, name: str) -> dict[str, Any]:
-        """The record of the last run in the language in use; empty if there is none."""
+        """The record of the last run in the language in use; empty without one."""
         try:
             record = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -158,7 +158,7 @@ def _named(request: Request) -> labs.Lab | None:
 
 
 def _version(page: Path) -> int:
-    """The time when a page was written, in milliseconds; 0 if there is none."""
+    """The time when a page was written, in milliseconds; 0 without one."""
     try:
         return page.stat().st_mtime_ns // 1_000_000
     except OSError:

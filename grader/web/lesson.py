@@ -26,7 +26,7 @@ DRAWING = threading.Lock()  # two tabs may ask at once, and torch is imported by
 
 
 def text(name: str) -> str:
-    """The lesson as HTML, its pictures drawn; empty if there is none. The first call loads torch."""
+    """The lesson as HTML, its pictures drawn; empty without one. The first call loads torch."""
     try:
         read = lessons.reading(name, pictured=True, commands=False)
     except lessons.NoLesson:

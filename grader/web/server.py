@@ -146,7 +146,7 @@ class PageServer:
         return f"{self.origin}/enter?token={self.token}&place={place}"
 
     def open(self, place: str = "/") -> bool:
-        """Opens the page in a browser; False if there is none."""
+        """Opens the page in a browser; False without a browser."""
         self._opened = open_private(self.address(place))
         return self._opened is not None
 

@@ -172,7 +172,7 @@ def _to_write(source: str) -> tuple[int, int, int]:
 
 
 def _calm_line(calm: str, source: str) -> int:
-    """The line of the syntax error that keeps a file from being graded; 0 if there is none."""
+    """The line of the syntax error that keeps a file from being graded; 0 without one."""
     if not calm:
         return 0
     try:

@@ -76,7 +76,7 @@ def test_a_file_sent_to_a_process_that_has_just_ended_is_not_lost() -> None:
 
 
 def test_a_process_that_replaces_another_knows_what_follows_its_first_test() -> None:
-    """A process begins a test when it has the one after, or the word that there is none."""
+    """A process begins a test when it has the one after, or the word that it is the last."""
     names = [f"test_file{file}.py::test_0" for file in range(6)]
     first, second = processes = [Process(), Process()]
     scheduler = scheduler_of(names, processes)
