@@ -44,7 +44,7 @@ def problems(wanted: str = "") -> list[str]:
     if wanted and not every:
         try:
             names = choice.chosen([wanted], solutions=SOLUTIONS)
-        except choice.Unknown as unknown:
+        except choice.UnknownChoice as unknown:
             sentence = _("{problem} Type: {command}")
             return [sentence.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
         folders = [folder for folder in folders if folder.name in names]

@@ -34,7 +34,7 @@ from grader.checks.compare import dtype_name
 from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
 from grader.oracle.tape import INDEX, Index, KnownFailure, KnownPair, KnownWay, Recording, compressed, copied
@@ -192,7 +192,7 @@ class _Recorder:
 
     def __init__(self, step: Solution) -> None:
         self.step = step
-        self.asked = step.asked_here(Remembered(LocalBackend(step.responder())))
+        self.asked = step.asked_here(CachedOracle(LocalBackend(step.responder())))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
         self.generated = step.recorded_too

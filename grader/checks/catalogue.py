@@ -62,7 +62,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class _Marked:
+class _Mark:
     replaces: str | tuple[str, ...]
     trades: str
 
@@ -77,7 +77,7 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
     def attach(marked: Decorated) -> Decorated:
         if not inspect.getdoc(marked):
             raise ValueError(f"{marked.__name__}: a docstring is needed")
-        marked.__catalogue_mark__ = _Marked(replaces, trades)  # type: ignore[attr-defined]  # both kinds take attributes
+        marked.__catalogue_mark__ = _Mark(replaces, trades)  # type: ignore[attr-defined]  # both kinds take attributes
         return marked
 
     return attach
@@ -100,15 +100,15 @@ def variants(module: ModuleType) -> list[Variant]:
     ]
 
 
-def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
+def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Mark]]:
     """The marked definitions of this file."""
     for name, value in vars(file).items():
         mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
-        if isinstance(mark, _Marked):
+        if isinstance(mark, _Mark):
             yield name, value, mark
 
 
-def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+def _replaced(marked: Any, mark: _Mark) -> dict[str, Any]:
     """The objects that replace public names, by name. Raises ValueError if they are others than stated."""
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}

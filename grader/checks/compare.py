@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Parting
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor
 from grader.checks.value_text import show_apart, show_number, show_tensor, show_value
 
 # A straightforward implementation rounds each of its sums once or twice per term, and errors of random sign add up like
@@ -56,7 +56,7 @@ def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str 
             _require_items(got, expected, tolerance, where)
         case dict():
             _require_entries(got, expected, tolerance, where)
-        case Placed():
+        case PlacedTensor():
             _require_tensor(got, expected, tolerance, where)
         case np.ndarray():
             _require_array(got, expected, tolerance, where)
@@ -94,10 +94,10 @@ def _inside(where: str, place: str) -> str:
     return f"{where}, {place}" if where else place
 
 
-def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+def _require_tensor(got: Any, expected: PlacedTensor, tolerance: Tolerance, where: str) -> None:
     """Raises CheckFailed unless `got` is a tensor of the same shape, dtype and device, with values within the
     tolerance."""
-    if not isinstance(got, Placed):
+    if not isinstance(got, PlacedTensor):
         raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), got, where)
     require_same_kind(got, expected, where)
     if expected.device != "meta" and not torch.equal(got.tensor, expected.tensor):
@@ -109,13 +109,13 @@ def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Toleranc
     """Raises CheckFailed unless `got` is a NumPy array of the same shape and dtype, with values within the
     tolerance."""
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
-    if isinstance(got, Placed):
+    if isinstance(got, PlacedTensor):
         tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
         sentence = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
         raise CheckFailed(located(sentence, where))
     if not isinstance(got, np.ndarray):
         raise _another_kind(wanted, got, where)
-    _require_tensor(Placed(as_tensor(got), ""), Placed(as_tensor(expected), ""), tolerance, where)
+    _require_tensor(PlacedTensor(as_tensor(got), ""), PlacedTensor(as_tensor(expected), ""), tolerance, where)
 
 
 def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
@@ -136,7 +136,7 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
     """The failure of an answer of another type or value: both as text, below `where` in the answer."""
     shown = show_value(got)
-    if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
+    if shown == expected and isinstance(got, PlacedTensor):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
     sentence = _("expected  {expected}\ngot       {got}").format(expected=expected, got=shown)
     return CheckFailed(located(sentence + ("" if where else returned_nothing(got)), where))
@@ -149,7 +149,9 @@ def returned_nothing(got: Any) -> str:
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
 
 
-def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
+def require_gradients(
+    got: dict[str, PlacedTensor | None], expected: dict[str, PlacedTensor | None], tolerance: Tolerance
+) -> None:
     """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros if zeros, up to rounding, are
     expected."""
     largest: float | None = None
@@ -172,7 +174,7 @@ def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed 
             raise no_gradient(name)
 
 
-def largest_of(gradients: dict[str, Placed | None]) -> float:
+def largest_of(gradients: dict[str, PlacedTensor | None]) -> float:
     """The largest size in any of the gradients."""
     tensors = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
     return max([0.0, *(magnitude(tensor, 0.0) for tensor in tensors)])
@@ -194,7 +196,7 @@ def no_gradient(name: str) -> CheckFailed:
     )
 
 
-def require_same_kind(got: Placed, expected: Placed, where: str = "") -> None:
+def require_same_kind(got: PlacedTensor, expected: PlacedTensor, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
     mine, wanted = got.tensor, expected.tensor
     if mine.shape == wanted.shape and mine.dtype == wanted.dtype and got.device == expected.device:

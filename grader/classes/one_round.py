@@ -15,10 +15,10 @@ import msgspec
 from grader.base import files
 from grader.base.language import N_
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, StepResult, Tried, without_open_scores
+from grader.base.results import AttemptMark, Graded, Report, StepResult, without_open_scores
 from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
@@ -123,7 +123,7 @@ class Round:
     given_files: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
-    reader: Limited = field(default_factory=Limited)
+    reader: LimitedProcess = field(default_factory=LimitedProcess)
 
     def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
         """Grades what is missing or changed, or all students if that is asked for, and writes the files about each.
@@ -227,7 +227,7 @@ class Round:
     def _best(self, attempts: Attempts) -> None:
         """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
         graded, best = attempts.graded, -1.0
-        tries: list[Tried] = []
+        tries: list[AttemptMark] = []
         for number, answer in sorted(attempts.done.items()):
             report, error = (answer, "") if isinstance(answer, Report) else (None, answer)
             tried = msgspec.structs.replace(
@@ -236,7 +236,7 @@ class Round:
             )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
-            tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
+            tries.append(AttemptMark(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
                 best, chosen = points, tried
         if len(attempts.tries) > 1:

@@ -69,7 +69,7 @@ c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}") 
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseResult:
     """The notebooks that were written, and whether a configuration was there already."""
 
     notebooks: list[Path] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Released:
 def build(
     folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
     assignment: str = ASSIGNMENT,
-) -> Released:  # fmt: skip
+) -> ReleaseResult:  # fmt: skip
     """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
     with `marking`, under its own name and with its weights.
 
@@ -100,7 +100,7 @@ def build(
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released(written, was_configured)
+    return ReleaseResult(written, was_configured)
 
 
 def _replaced(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:

@@ -132,7 +132,7 @@ def chosen_steps(args: argparse.Namespace, command: str) -> list[str]:
 
     try:
         return choice.chosen(args.step, args.track)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         _require_names()
         option = "" if hasattr(args, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
         raise refusal(unknown, f"{command} {option}{unknown.instead}") from None
@@ -148,7 +148,7 @@ def one_step(wanted: str | None, command: str) -> str:
         raise BadInput(sentence.format(first=names[0], last=names[-1], command=command))
     try:
         return choice.single(wanted)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         _require_names()
         raise refusal(unknown, f"{command} {unknown.instead}") from None
 

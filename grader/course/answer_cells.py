@@ -46,7 +46,7 @@ MAX_LOOKED_AT = stubs.MAX_STUB  # characters of a cell that is parsed, and of th
 MAX_PARSED = 512 << 10  # characters of all the cells of a submission that are parsed: twice what its answers may have
 
 
-class Damaged(ValueError):
+class DamagedNotebook(ValueError):
     """The file is not a notebook of format 4."""
 
 
@@ -166,7 +166,7 @@ def cells(data: bytes) -> Iterator[Cell]:
     try:
         notebook = _decoded(data.decode("utf-8-sig"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(str(error)) from error
+        raise DamagedNotebook(str(error)) from error
     for raw in notebook.cells:
         try:
             cell = msgspec.json.decode(raw, type=_ReadCell)

@@ -1,6 +1,6 @@
 """Finds the steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
 
-Only folder names are read. The message of `Unknown` is one sentence that lists what there is instead.
+Only folder names are read. The message of `UnknownChoice` is one sentence that lists what there is instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NUMBER = re.compile(r"(?:step)?0*(\d{1,2})")
 TEXTS = Mapping[str, tuple[str, str]]  # by module name: the file's name and its source
 
 
-class Unknown(ValueError):
+class UnknownChoice(ValueError):
     """No step or track has this name: one sentence, and the option with a valid value."""
 
     def __init__(self, sentence: str, option: str, instead: str) -> None:
@@ -43,7 +43,7 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
     wanted: set[str] = set()
     for track in tracks:
         if track not in there:
-            raise Unknown(
+            raise UnknownChoice(
                 _("There is no track {wanted}. The tracks are {known}.").format(wanted=track, known=", ".join(there)),
                 "--track",
                 _closest(track, there) or CORE,
@@ -60,7 +60,7 @@ def single(wanted: str, solutions: Path | None = None) -> str:
     steps = chosen([wanted], solutions=solutions)
     if len(steps) > 1:
         sentence = _("Only one step fits here, and {wanted} stands for {count}.")
-        raise Unknown(sentence.format(wanted=wanted, count=len(steps)), "--step", steps[0])
+        raise UnknownChoice(sentence.format(wanted=wanted, count=len(steps)), "--step", steps[0])
     return steps[0]
 
 
@@ -111,7 +111,7 @@ def _in_range(part: str, names: list[str]) -> list[str]:
     start, end = names.index(_match(first, names)), names.index(_match(last, names))
     if start > end:
         sentence = _("{wanted} ends before it starts.").format(wanted=part)
-        raise Unknown(sentence, "--step", f"{last}-{first}")
+        raise UnknownChoice(sentence, "--step", f"{last}-{first}")
     return names[start : end + 1]
 
 
@@ -123,9 +123,11 @@ def _match(wanted: str, names: list[str]) -> str:
     first, last = (names[0], names[-1]) if names else ("", "")
     if matches:
         sentence = _("{wanted} fits several steps: {names}.")
-        raise Unknown(sentence.format(wanted=wanted, names=", ".join(matches)), "--step", matches[0])
+        raise UnknownChoice(sentence.format(wanted=wanted, names=", ".join(matches)), "--step", matches[0])
     sentence = _("There is no step {wanted}. The steps are {first} to {last}.")
-    raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names))
+    raise UnknownChoice(
+        sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names)
+    )
 
 
 def _closest(wanted: str, names: list[str]) -> str:

@@ -192,7 +192,7 @@ def _remembered(file: Path) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Restored:
+class ResetResult:
     """The result of a reset: `backup` is the file that keeps the work, None if there was none; `changed`: the file was
     changed."""
 
@@ -201,7 +201,9 @@ class Restored:
     changed: bool
 
 
-def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
+def reset(
+    step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now
+) -> ResetResult:
     """Replaces a learner's file by the stub, in the language in use; the work is kept under a dated, unused name.
 
     Raises NoStub without a stub, OSError when something can't be written; the file is then as it was.
@@ -217,16 +219,16 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
         work = file.read_bytes()
     except FileNotFoundError:
         files.write(file, stub)
-        return Restored(file, None, changed=True)
+        return ResetResult(file, None, changed=True)
     if work == stub:
-        return Restored(file, None, changed=False)
+        return ResetResult(file, None, changed=False)
     is_work = work not in [stubs.original(step_folder(step, solutions), spoken).encode() for spoken in LANGUAGES]
     backup = _keep(work, folder / BACKUPS, step, now()) if is_work else None
     files.write(file, stub)
-    return Restored(file, backup, changed=True)
+    return ResetResult(file, backup, changed=True)
 
 
-def as_sentence(restored: Restored) -> str:
+def as_sentence(restored: ResetResult) -> str:
     """The result of a reset in a sentence."""
     if restored.backup is not None:
         return _("{file} is the stub again; your work is kept in {backup}.", file=restored.file, backup=restored.backup)

@@ -285,7 +285,7 @@ def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]],
     data = content(path, shown or path.name, MAX_NOTEBOOK)
     try:
         return answer_cells.answers(data)
-    except answer_cells.Damaged as error:
+    except answer_cells.DamagedNotebook as error:
         raise damaged(shown or path.name, data) from error
 
 
@@ -294,7 +294,7 @@ def notebook_cells(path: Path) -> list[answer_cells.Cell]:
     data = content(path, path.name, MAX_NOTEBOOK)
     try:
         return list(answer_cells.cells(data))
-    except answer_cells.Damaged as error:
+    except answer_cells.DamagedNotebook as error:
         raise damaged(path.name, data) from error
 
 

@@ -16,7 +16,7 @@ POINT = re.compile(r"^(?=- )", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabVerdict:
     """The number of the answer that the figures support, 0 if undecided; the figures in a sentence; and by name, the
     results that they show."""
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
-from grader.labs.judged import Judged, points
+from grader.labs.judged import LabVerdict, points
 from grader.labs.parts import Need, StepCode, Stop
 
 LONGER = 2.5  # times the usual time: enough on a slow machine
@@ -139,7 +139,7 @@ class Module(Protocol):
     def tables(self, results: Results) -> list[Table]: ...
     def pictures(self, results: Results) -> list[Plot]: ...
     def findings(self, results: Results) -> list[str]: ...
-    def judged(self, results: Results) -> Judged: ...
+    def judged(self, results: Results) -> LabVerdict: ...
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,10 @@ class LabRun:
         return [part.said for part in self.bench.parts.values()]
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> LabVerdict:
         """The conclusions from the figures so far; an empty one without figures."""
         results = self.bench.results
-        return self.lab.module.judged(results) if results.rows else Judged()
+        return self.lab.module.judged(results) if results.rows else LabVerdict()
 
     @property
     def longer(self) -> str:

@@ -124,7 +124,7 @@ def _step_name(wanted: str) -> str:
     """The step of this name or number. Raises Refusal, with the call to type instead."""
     try:
         return choice.single(wanted)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _no_such(unknown) from None
 
 
@@ -132,11 +132,11 @@ def _chosen(steps: Iterable[str], tracks: Iterable[str]) -> list[str]:
     """The steps that are named, and those of the tracks. Raises Refusal, with the call to type instead."""
     try:
         return choice.chosen(steps, tracks)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _no_such(unknown) from None
 
 
-def _no_such(unknown: choice.Unknown) -> Refusal:
+def _no_such(unknown: choice.UnknownChoice) -> Refusal:
     named = "track=" if unknown.option == "--track" else ""
     sentence = _("{problem} Type: {code}")
     return Refusal(sentence.format(problem=unknown, code=f'check({named}"{unknown.instead}")'))

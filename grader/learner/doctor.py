@@ -66,7 +66,7 @@ print(triton.__version__ if x.sum() == 32 else "")
 
 
 @dataclass(frozen=True)
-class Examined:
+class Finding:
     """One finding: with `limited`, `make grade` still works, with `broken` it does not; `fix` is a command."""
 
     what: str
@@ -93,7 +93,7 @@ class TorchFacts(msgspec.Struct):
     built_for_cuda: str
 
 
-def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None) -> Iterator[Examined]:
+def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None) -> Iterator[Finding]:
     """Examines everything that grading needs; torch is imported, and code graded, in separate processes."""
     yield python()
     looking_at(_("packages"))
@@ -103,10 +103,10 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
     looking_at("torch")
     facts = ask_torch()
     if isinstance(facts, str):
-        yield Examined("torch", "broken", facts, _install())
+        yield Finding("torch", "broken", facts, _install())
     else:
         says = _("{version}, imported in {seconds} s", version=facts.version, seconds=f"{facts.seconds:.1f}")
-        yield Examined("torch", "works", says)
+        yield Finding("torch", "works", says)
         yield devices(facts)
         looking_at("triton")
         yield kernels()
@@ -118,7 +118,7 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
         yield from published(paths.ROOT)
 
 
-def published(root: Path) -> Iterator[Examined]:
+def published(root: Path) -> Iterator[Finding]:
     """The files of a class that one `git add -A` would publish: names, marks, what students handed in; nothing if there
     are none."""
     listing = ["git", "-C", str(root), "-c", "core.quotePath=off", "ls-files", "-co", "--exclude-standard", "-z"]
@@ -133,15 +133,15 @@ def published(root: Path) -> Iterator[Examined]:
         says = _("git would publish names, marks or what students handed in: {files}", files=files)
         place = shlex.quote(first)
         fix = f"echo {shlex.quote('/' + first)} >> .gitignore && git rm -r -q --cached --ignore-unmatch {place}"
-        yield Examined(_("privacy"), "limited", says, fix)
+        yield Finding(_("privacy"), "limited", says, fix)
 
 
-def works(findings: list[Examined]) -> bool:
+def works(findings: list[Finding]) -> bool:
     """True if no finding is `broken`: then `make grade` works."""
     return all(finding.state != "broken" for finding in findings)
 
 
-def table(findings: list[Examined]) -> RenderableType:
+def table(findings: list[Finding]) -> RenderableType:
     """The findings as a table, with a conclusion."""
     words = {"works": _("works"), "limited": _("limited"), "broken": _("does not work")}
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -164,50 +164,50 @@ def table(findings: list[Examined]) -> RenderableType:
 # --- findings -----------------------------------------------------------------------------------------------
 
 
-def python() -> Examined:
+def python() -> Finding:
     """Examines the version of Python."""
     says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.version_info < OLDEST:
         newest = _("{found}; 3.11 or newer is needed", found=says)
-        return Examined("Python", "broken", newest, "rm -r .venv && make grade PYTHON=python3.12")
-    return Examined("Python", "works", says)
+        return Finding("Python", "broken", newest, "rm -r .venv && make grade PYTHON=python3.12")
+    return Finding("Python", "works", says)
 
 
-def packages(lock: Path) -> Examined:
+def packages(lock: Path) -> Finding:
     """Examines the installed packages, compared with the pins."""
     what = _("packages")
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return Examined(what, "limited", _("requirements/base.lock is missing: there is nothing to compare with"))
+        return Finding(what, "limited", _("requirements/base.lock is missing: there is nothing to compare with"))
     pins = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
     installed = {name: _installed(name) for name, _version in pins}
     missing = [name for name, version in installed.items() if version is None]
     if missing:
-        return Examined(what, "broken", _("not installed: {names}", names=", ".join(missing)), _install())
+        return Finding(what, "broken", _("not installed: {names}", names=", ".join(missing)), _install())
     others = [f"{name} {installed[name]}" for name, version in pins if installed[name] != version.strip()]
     if others:
         says = _("versions other than the ones the kit was tested with: {names}", names=", ".join(others))
-        return Examined(what, "limited", says, _install())
-    return Examined(what, "works", _("{count} packages, as pinned", count=len(pins)))
+        return Finding(what, "limited", says, _install())
+    return Finding(what, "works", _("{count} packages, as pinned", count=len(pins)))
 
 
-def exercises(folder: Path) -> Examined:
+def exercises(folder: Path) -> Finding:
     """Examines the learner's files: whether there are stubs or work to grade."""
     what = _("exercises")
     if not folder.is_dir():
-        return Examined(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
+        return Finding(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
     names = choice.step_names(None, choice.CORE)
     missing = [name for name in names if not (folder / f"{name}.py").is_file()]
     if missing:
-        return Examined(what, "limited", _("missing: {names}", names=", ".join(missing)), "make exercises")
+        return Finding(what, "limited", _("missing: {names}", names=", ".join(missing)), "make exercises")
     if not os.access(folder, os.W_OK):
         says = _("{folder} is not writable: hints are not remembered, and no step can be reset", folder=folder)
-        return Examined(what, "limited", says, f"chmod u+w {typed(folder)}")
-    return Examined(what, "works", _("{count} steps in {folder}", count=len(names), folder=folder))
+        return Finding(what, "limited", says, f"chmod u+w {typed(folder)}")
+    return Finding(what, "works", _("{count} steps in {folder}", count=len(names), folder=folder))
 
 
-def temporary_folder() -> Examined:
+def temporary_folder() -> Finding:
     """Examines the temporary folder, in which workers get theirs."""
     what = _("temporary folder")
     try:
@@ -216,11 +216,11 @@ def temporary_folder() -> Examined:
             free = shutil.disk_usage(place).free
     except OSError as error:
         says = _("none is writable ({reason})", reason=error.strerror or error)
-        return Examined(what, "broken", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
+        return Finding(what, "broken", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
     says = _("{folder}, {free} MiB free", folder=place, free=free >> 20)
     if free < ENOUGH_DISK:
-        return Examined(what, "limited", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
-    return Examined(what, "works", says)
+        return Finding(what, "limited", says, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade")
+    return Finding(what, "works", says)
 
 
 def ask_torch() -> TorchFacts | str:
@@ -239,23 +239,23 @@ def ask_torch() -> TorchFacts | str:
         return (done.stderr.strip().splitlines() or [ended])[-1]
 
 
-def devices(facts: TorchFacts) -> Examined:
+def devices(facts: TorchFacts) -> Finding:
     """The devices on which checks can run."""
     what = _("devices")
     named = f"{facts.accelerator} ({facts.label})" if facts.label else facts.accelerator
     says = ", ".join(filter(None, ("cpu", named)))
     if not facts.accelerator and not facts.built_for_cuda and os.path.exists("/dev/nvidia0"):
         says = _("{found}; there is an NVIDIA device, but this torch is built without CUDA", found=says)
-        return Examined(what, "limited", says, f"{sys.executable} -m pip install --force-reinstall torch")
+        return Finding(what, "limited", says, f"{sys.executable} -m pip install --force-reinstall torch")
     if not facts.accelerator:
         says = _("{found}; no accelerator, which is enough for every point", found=says)
-    return Examined(what, "works", says)
+    return Finding(what, "works", says)
 
 
-def kernels() -> Examined:
+def kernels() -> Finding:
     """Examines Triton, which one step needs, by running a kernel of two lines in its interpreter."""
     if importlib.util.find_spec("triton") is None:
-        return Examined("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
+        return Finding("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     with tempfile.TemporaryDirectory(prefix="kit-") as folder:
         file = Path(folder) / "ask.py"
@@ -266,16 +266,16 @@ def kernels() -> Examined:
                 cwd=folder, env=environment,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Examined("triton", "limited", _("its interpreter fails ({reason})", reason=error))
+            return Finding("triton", "limited", _("its interpreter fails ({reason})", reason=error))
     version = done.stdout.strip()
     if done.returncode or not version:
         reason = (done.stderr.strip().splitlines() or ["?"])[-1]
         says = _("its interpreter fails ({reason})", reason=reason)
-        return Examined("triton", "limited", says, f"{sys.executable} -m pip install -r requirements/triton.lock")
-    return Examined("triton", "works", _("{version}, its interpreter runs kernels", version=version))
+        return Finding("triton", "limited", says, f"{sys.executable} -m pip install -r requirements/triton.lock")
+    return Finding("triton", "works", _("{version}, its interpreter runs kernels", version=version))
 
 
-def trial_run() -> Iterator[Examined]:
+def trial_run() -> Iterator[Finding]:
     """Grades an empty file: this exercises the warm process, the judge, a worker and its isolation."""
     name = choice.step_names()[0]
     nothing = submissions.Submission("doctor", {name: (f"doctor/{name}.py", "nothing = None\n")})
@@ -283,57 +283,57 @@ def trial_run() -> Iterator[Examined]:
         with grading.Grader(1, Limits(call_seconds=20.0)) as grader:
             report = grader.grade(nothing, [name], device="cpu")
     except (GraderError, OSError) as error:
-        yield Examined(_("grading"), "broken", str(error), f"KIT_DEBUG=1 make grade STEP={name}")
+        yield Finding(_("grading"), "broken", str(error), f"KIT_DEBUG=1 make grade STEP={name}")
         return
     checks = report.steps[0].checks
     failure = next((check.message for check in checks if check.status in ("error", "timeout")), None)
     if failure is not None:
-        yield Examined(_("grading"), "broken", failure, f"KIT_DEBUG=1 make grade STEP={name}")
+        yield Finding(_("grading"), "broken", failure, f"KIT_DEBUG=1 make grade STEP={name}")
         return
     if sys.platform == "linux":
-        yield Examined(_("grading"), "works", _("workers are forked from one warm process"))
+        yield Finding(_("grading"), "works", _("workers are forked from one warm process"))
     else:
-        yield Examined(_("grading"), "works", _("each worker is a separate program: slower, same results"))
+        yield Finding(_("grading"), "works", _("each worker is a separate program: slower, same results"))
     yield isolation(report)
 
 
-def isolation(report: Report) -> Examined:
+def isolation(report: Report) -> Finding:
     """Examines the isolation layers that were in force in a report."""
     says = ", ".join(report.isolation)
     missing = [layer for layer in ISOLATION if layer not in report.isolation]
     if not missing:
-        return Examined(_("isolation"), "works", says)
+        return Finding(_("isolation"), "works", says)
     says = _(
         "{layers}; without {missing}. Enough for your own code; grade the work of others on Linux 6.7 or newer."
     ).format(layers=says, missing=", ".join(missing))
-    return Examined(_("isolation"), "limited", " ".join([says, *layers.missing(report.isolation)]))
+    return Finding(_("isolation"), "limited", " ".join([says, *layers.missing(report.isolation)]))
 
 
-def spoken() -> Examined:
+def spoken() -> Finding:
     """Examines the language of the kit's messages on this machine."""
     what = _("language")
     try:
         chosen = language.choose()
     except language.UnknownLanguage as unknown:
-        return Examined(what, "broken", _("KIT_LANG={name}: en or ko", name=unknown), "export KIT_LANG=en")
+        return Finding(what, "broken", _("KIT_LANG={name}: en or ko", name=unknown), "export KIT_LANG=en")
     names = {"en": "English", "ko": "한국어"}
     other = next(code for code in names if code != chosen)
     says = _("{language}; for {other} set KIT_LANG={code}", language=names[chosen], other=names[other], code=other)
-    return Examined(what, "works", says)
+    return Finding(what, "works", says)
 
 
-def screen() -> Examined:
+def screen() -> Finding:
     """The finding on the terminal: its colours, width and encoding."""
     what = _("terminal")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     if encoding != "utf8":
         says = _("its encoding is {encoding}: marks and Korean can't be shown", encoding=encoding or "?")
-        return Examined(what, "limited", says, "export PYTHONUTF8=1")
+        return Finding(what, "limited", says, "export PYTHONUTF8=1")
     columns = shutil.get_terminal_size().columns
     says = _("UTF-8, {columns} columns", columns=columns)
     if columns < 80:
-        return Examined(what, "limited", _("{found}; 80 show everything", found=says))
-    return Examined(what, "works", says)
+        return Finding(what, "limited", _("{found}; 80 show everything", found=says))
+    return Finding(what, "works", says)
 
 
 def _installed(name: str) -> str | None:

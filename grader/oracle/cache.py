@@ -13,7 +13,7 @@ from grader.checks.draws import Draw, Drawn
 from grader.oracle.tape import copied
 
 
-class Remembered:
+class CachedOracle:
     """Caches an oracle's answers by check, seed, device and the position of the call in the check.
 
     A check makes the same calls to its reference in the same order whatever the student answers. If it gets further

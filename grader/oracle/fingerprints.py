@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from grader.calls.call import Call, Outcome
-from grader.calls.values import HandleId, Placed, as_tensor, folded, leaves, numbers_of
+from grader.calls.values import HandleId, PlacedTensor, as_tensor, folded, leaves, numbers_of
 from grader.checks.backends import Exchange
 from grader.oracle import randomness
 from grader.oracle.likeness import (
@@ -54,7 +54,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
         return self
 
 
-class Taken:
+class AnswerPrint:
     """The fingerprint of an answer at hand, computed part by part when compared; most comparisons end at the first
     part."""
 
@@ -68,7 +68,7 @@ class Taken:
         return sum(tensor.numel() for tensor in every if tensor is not None) > SHORT
 
     @cached_property
-    def _whole(self) -> _Described:
+    def _whole(self) -> _Description:
         return _described(*self._answer)
 
     @property
@@ -105,7 +105,7 @@ class Taken:
         return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.silent)
 
 
-Print = Fingerprint | Taken
+Print = Fingerprint | AnswerPrint
 
 
 def follows(call: Call, device: str) -> bool:
@@ -121,7 +121,7 @@ def follows(call: Call, device: str) -> bool:
 
 def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Print:
     """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used."""
-    taken = Taken(call, outcome, device, drawn)
+    taken = AnswerPrint(call, outcome, device, drawn)
     return taken.kept() if taken.is_large else taken
 
 
@@ -165,7 +165,7 @@ def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Described:
+class _Description:
     """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
 
     checksum: int
@@ -177,15 +177,15 @@ class _Described:
         return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
 
 
-def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Described:
+def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Description:
     """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
     if loosely not in exchange.described:
         exchange.described[loosely] = _described(exchange.call, outcome, device, loosely=loosely)
-    description: _Described = exchange.described[loosely]
+    description: _Description = exchange.described[loosely]
     return description
 
 
-def _near(recorded: Print, theirs: _Described, narrowed: bool) -> bool:
+def _near(recorded: Print, theirs: _Description, narrowed: bool) -> bool:
     """Whether the numbers are as close as another order of summation brings them."""
     for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
         room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)
@@ -195,19 +195,19 @@ def _near(recorded: Print, theirs: _Described, narrowed: bool) -> bool:
     return True
 
 
-def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Described:
+def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Description:
     """An answer, described; `loosely`: whole numbers need not be equal, nor what an error says."""
     if is_about_parameters(call):
         here = f"{device}:0" if device != "cpu" else device
         shapes = [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]
-        return _Described(_checksum(call, ["parameters", shapes]), [])
+        return _Description(_checksum(call, ["parameters", shapes]), [])
     if outcome.raised is not None:
         said = RAISED if loosely else [*RAISED, *said_by(outcome.raised, call)]
-        return _Described(_checksum(call, said), [])
+        return _Description(_checksum(call, said), [])
     compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
     home = f"{device}:0" if device != "cpu" else device
     described = _kinds(compared, home if follows(call, device) else "", loosely)
-    return _Described(_checksum(call, [*described, list(outcome.modified)]), _floating(compared))
+    return _Description(_checksum(call, [*described, list(outcome.modified)]), _floating(compared))
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
@@ -217,7 +217,7 @@ def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
         """The type of one value, with its shape, dtype, device and exact content, as far as two right answers share
         them."""
         match leaf:
-            case Placed(tensor, device):
+            case PlacedTensor(tensor, device):
                 exact = 0 if loosely and tensor.dtype == torch.int64 else _exact(tensor)
                 return ["tensor", list(tensor.shape), str(tensor.dtype), "here" if device == home else device, exact]
             case np.ndarray():

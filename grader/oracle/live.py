@@ -18,7 +18,7 @@ from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
-from grader.oracle.generated import Generated
+from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
 from grader.oracle.wrong_ways import WrongWays
@@ -72,8 +72,8 @@ class Solution(Step):
         return self._generated.recorded() if self._generated else []
 
     @cached_property
-    def _generated(self) -> Generated | None:
-        return Generated(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
+    def _generated(self) -> GeneratedMistakes | None:
+        return GeneratedMistakes(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
 
     @property
     def variants(self) -> list[catalogue.Variant]:

@@ -27,12 +27,12 @@ from grader.base.paths import tape_version
 from grader.calls import values
 from grader.calls.call import Call, Outcome
 from grader.calls.codec import unpacked_outcome
-from grader.calls.values import Placed, mapped
+from grader.calls.values import PlacedTensor, mapped
 from grader.checks.backends import Backend
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.draws import Draw
 from grader.oracle.fingerprints import Fingerprint, Print, follows
-from grader.oracle.witness import USUAL, Asked, Question, Replies
+from grader.oracle.witness import USUAL, AnswerSource, Question, Replies
 
 INDEX = "index"
 
@@ -94,7 +94,7 @@ class DamagedTape(ValueError):
     """The file is not a tape of this version of the kit."""
 
 
-class Tape(Asked):
+class Tape(AnswerSource):
     """Answers in place of the reference and the misconceptions, from a recording."""
 
     def __init__(self, file: Path) -> None:
@@ -173,7 +173,7 @@ class Tape(Asked):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """The recorded answers of a misconception; see `Asked`."""
+        """The recorded answers of a misconception; see `AnswerSource`."""
         failed = self._recording(check, question.seed).failed.get(wrong.name, {}).get(form)
         prints: list[Print] = [self.index.fingerprints[number] for number in failed.prints] if failed else []
         return Replies(prints, True, failed.about, failed.size) if failed else None
@@ -229,8 +229,8 @@ def _moved(outcome: Outcome, device: str) -> Outcome:
         return outcome
 
     def move(value: Any) -> Any:
-        if isinstance(value, Placed) and value.device == "cpu":
-            return Placed(value.tensor, f"{device}:0")
+        if isinstance(value, PlacedTensor) and value.device == "cpu":
+            return PlacedTensor(value.tensor, f"{device}:0")
         return value
 
     return replace(outcome, value=mapped(outcome.value, move), gradients=mapped(outcome.gradients, move))

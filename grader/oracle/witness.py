@@ -1,8 +1,8 @@
 """Compares a student's answers in a failing check with those of misconceptions.
 
-A misconception that is asked a check gives a list of fingerprints. An `Asked` provides them: a tape has them from a
-recording, `AskedHere` runs the misconception as far as it answers like the student. Both are compared in the same way,
-so that a learner's kit and a checkout name the same mistakes.
+A misconception that is asked a check gives a list of fingerprints. An `AnswerSource` provides them: a tape has them
+from a recording, `AskedHere` runs the misconception as far as it answers like the student. Both are compared in the
+same way, so that a learner's kit and a checkout name the same mistakes.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Replies:
         return bool(self.refused) and all_match and same_size(self.size, question.answers)
 
 
-class Asked(Protocol):
+class AnswerSource(Protocol):
     """The source of misconceptions' answers."""
 
     @property
@@ -120,7 +120,7 @@ class Asked(Protocol):
 class Witness:
     """Compares misconceptions with the student."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerSource) -> None:
         self.asked = asked
         self.both = asked.both
 
@@ -209,7 +209,7 @@ class Witness:
         return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
-class AskedHere(Asked):
+class AskedHere(AnswerSource):
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
     the same one's next save, gets the same calls as long as the seed stays the same.
 
@@ -238,7 +238,7 @@ class AskedHere(Asked):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """The answers of a misconception, by running it; see `Asked`. A check runs from its first call on, since a
+        """The answers of a misconception, by running it; see `AnswerSource`. A check runs from its first call on: a
         module's state depends on the earlier ones.
         """
         if until is not None and not until.called & self._touched(wrong.replaced):
@@ -250,7 +250,9 @@ class AskedHere(Asked):
             backend = self._backend(wrong, form == ALONE)
             if backend is None:
                 return None
-            asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
+            asked = _FingerprintBackend(
+                backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0
+            )
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
             replies = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
@@ -272,7 +274,7 @@ class _Apart(BaseException):
     """The answers differ. Not an Exception, so that no check takes it for one of the student's."""
 
 
-class _Fingerprinted:
+class _FingerprintBackend:
     """A backend that takes a fingerprint of each answer, and stops the check at the first that is not the student's."""
 
     def __init__(

@@ -20,7 +20,7 @@ from grader.web.server import TEMPLATES
 MOST_WORDS, LONGEST = 9, 12  # of a picture that fits a column; letters of a word
 
 
-class Drawn(msgspec.Struct):
+class DrawnPicture(msgspec.Struct):
     """A step's picture, or the reason why nothing is shown."""
 
     picture: Picture | None = None
@@ -29,7 +29,7 @@ class Drawn(msgspec.Struct):
     of_words: bool = False  # another sentence gives another picture
 
 
-class Wanted(msgspec.Struct):
+class PictureRequest(msgspec.Struct):
     """A picture that is asked for: of this step in this folder, over these words."""
 
     step: str
@@ -37,7 +37,7 @@ class Wanted(msgspec.Struct):
     words: list[str]
 
 
-class Built:
+class PictureService:
     """The process that draws; started when it is first needed, and again if it has ended."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Built:
         if not (paths.step_folder(name) / "built.py").is_file():
             return ""
         chosen = split(text)
-        drawn = self._drawn(Wanted(name, str(self.folder), chosen))
+        drawn = self._drawn(PictureRequest(name, str(self.folder), chosen))
         figure = lesson_page.figure(drawn.picture, _(drawn.says)) if drawn.picture else ""
         template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
         return template.render(
@@ -67,7 +67,7 @@ class Built:
             process.kill()
             process.communicate()
 
-    def _drawn(self, wanted: Wanted) -> Drawn:
+    def _drawn(self, wanted: PictureRequest) -> DrawnPicture:
         """Has the process draw the picture, which is started first if need be; `failed` says why it is missing."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
@@ -84,9 +84,9 @@ class Built:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 process.stdin.write(msgspec.json.encode(wanted) + b"\n")
                 process.stdin.flush()
-                return msgspec.json.decode(process.stdout.readline(), type=Drawn)
+                return msgspec.json.decode(process.stdout.readline(), type=DrawnPicture)
             self.close()
-            return Drawn(failed=_("its process has ended"))
+            return DrawnPicture(failed=_("its process has ended"))
 
 
 def sentence() -> str:

@@ -21,12 +21,12 @@ from grader.base.paths import step_folder
 from grader.course.steps import Step
 from grader.labs import parts
 from grader.report.pictures import Matrices
-from grader.web.built import Drawn, Wanted
+from grader.web.built import DrawnPicture, PictureRequest
 
 SECONDS = 20
 
 
-def drawn(wanted: Wanted) -> Drawn:
+def drawn(wanted: PictureRequest) -> DrawnPicture:
     """A step's picture, drawn by the learner's code."""
     module = importlib.import_module(f"{Step(step_folder(wanted.step)).package}.built")
     torch.manual_seed(1)
@@ -35,13 +35,13 @@ def drawn(wanted: Wanted) -> Drawn:
         return draw(module, own, wanted.words)
 
 
-def draw(module: ModuleType, own: ModuleType, words: list[str]) -> Drawn:
+def draw(module: ModuleType, own: ModuleType, words: list[str]) -> DrawnPicture:
     """The result of a step's `built.py`: `built(own, words)`, or `built(own)` if it is not about words."""
     of_words = len(inspect.signature(module.built).parameters) > 1
     picture = module.built(own, words) if of_words else module.built(own)
     if isinstance(picture, Matrices):
         picture.panels = [(title, [[_short(one) for one in row] for row in panel]) for title, panel in picture.panels]
-    return Drawn(picture, module.SAYS, of_words=of_words)
+    return DrawnPicture(picture, module.SAYS, of_words=of_words)
 
 
 def _short(number: float | bool | None) -> float | bool | None:
@@ -55,7 +55,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the learner's code prints is no answer
     for line in sys.stdin.buffer:
-        wanted = msgspec.json.decode(line, type=Wanted)
+        wanted = msgspec.json.decode(line, type=PictureRequest)
         if not hasattr(os, "fork"):
             answers.write(_answer(wanted))
             return
@@ -66,15 +66,15 @@ def main() -> None:
             os._exit(0)
         _pid, status = os.waitpid(child, 0)
         if status:
-            answers.write(msgspec.json.encode(Drawn(failed=f"{status}")) + b"\n")
+            answers.write(msgspec.json.encode(DrawnPicture(failed=f"{status}")) + b"\n")
 
 
-def _answer(wanted: Wanted) -> bytes:
+def _answer(wanted: PictureRequest) -> bytes:
     """A line of JSON: the picture, or the error that drawing it raised."""
     try:
         return msgspec.json.encode(drawn(wanted)) + b"\n"
     except (Exception, SystemExit) as error:
-        return msgspec.json.encode(Drawn(failed=f"{type(error).__name__}: {error}")) + b"\n"
+        return msgspec.json.encode(DrawnPicture(failed=f"{type(error).__name__}: {error}")) + b"\n"
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ class CoursePage:
         self.session, self.board = session, session.board
         if self.board.current is None:
             self.board.current = self.board.progress.next_step() or self.board.names[0]
-        self.shown = overview.Shown(session)
+        self.shown = overview.PageState(session)
         self.lessons = functools.cache(self._with_language(lesson.text))
-        self.built = built.Built(self.board.folder)
+        self.built = built.PictureService(self.board.folder)
         self.labs = LabRoutes(self.board.folder, self._tell, session.device)
         self.gpt = GPTProcess(self.board.folder, self._right, session.device)
         self.editor = editor.scheme()

@@ -20,7 +20,7 @@ from grader.report import terminal as reports
 from grader.web import labs as lab_runs
 
 
-class Shown:
+class PageState:
     """The state that the page was last told, and the state to tell now."""
 
     def __init__(self, session: Watch) -> None:

@@ -87,7 +87,7 @@ def is_of_this_user(peer: tuple[str, int]) -> bool:
     )
 
 
-class Bounded(H11Protocol):
+class BoundedConnection(H11Protocol):
     """A connection that is ended when it asks for nothing, or is one too many: each takes a file descriptor."""
 
     def connection_made(self, transport: Any) -> None:
@@ -133,7 +133,7 @@ class PageServer:
         app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed, **MALFORMED})
         guarded = Guard(app, self.port, self.token, language.current())
         config = uvicorn.Config(
-            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http=Bounded,
+            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http=BoundedConnection,
             server_header=False, date_header=False, timeout_graceful_shutdown=1, timeout_keep_alive=30,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

@@ -169,8 +169,8 @@ def test_reset_keeps_every_backup(tmp_path: Path) -> None:
 
 def test_reset_of_what_is_no_work(tmp_path: Path) -> None:
     """A missing file is written, a stub left alone; neither has a backup."""
-    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
-    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=False)
+    assert lessons.reset(STEP, tmp_path) == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=True)
+    assert lessons.reset(STEP, tmp_path) == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=False)
     assert not (tmp_path / ".backup").exists()
 
 
@@ -260,7 +260,7 @@ def test_reset_speaks_the_language_in_use(tmp_path: Path) -> None:
     exercises.write(tmp_path)
     with language.use("ko"):
         restored = lessons.reset(STEP, tmp_path)
-    assert restored == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
+    assert restored == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=True)
     assert restored.file.read_text() == stubs.original(SOLUTIONS / "core" / STEP, "ko")
 
 
