@@ -89,7 +89,7 @@ def solution(name: str, own: str = "") -> str:
     ways += [(way.name, _(way.trades), way.code) for way in solved.ways]
     template = report_page.environment(TEMPLATES).get_template("step_solution.html.j2")
     shown = [(title, trades, _lines(code), comparison.rows(own, code)) for title, trades, code in ways]
-    return template.render(**report_page.of_pieces(), ways=shown)
+    return template.render(**report_page.template_values(), ways=shown)
 
 
 def _lines(source: str) -> list[CodeLine]:

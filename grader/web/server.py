@@ -269,7 +269,7 @@ def _refusal(request: Request, status: int) -> Response:
     """Says no: to a person who typed an address, as a page that says what to do."""
     if status != 403 or request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse("", status)
-    text = report_page.environment(TEMPLATES).get_template("closed.html.j2").render(**report_page.of_pieces())
+    text = report_page.environment(TEMPLATES).get_template("closed.html.j2").render(**report_page.template_values())
     return HTMLResponse(text, status, {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
 

@@ -65,7 +65,7 @@ def html(
     lines = listing(source, check, _calm_line(calm, source))
     at = next((line.number for kind in ("fault", "body", "about") for line in lines if getattr(line, kind)), 1)
     return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
-        **report_page.of_pieces() | {"linked": partial(report_page.linked, opens=partial(_at_line, file, form))},
+        **report_page.template_values() | {"linked": partial(report_page.linked, opens=partial(_at_line, file, form))},
         name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
         lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
