@@ -120,7 +120,7 @@ def translate_stubs(args: argparse.Namespace) -> None:
     from grader.course import exercises
 
     with contextlib.suppress(OSError):
-        if written := exercises.in_language(folder):
+        if written := exercises.write_in_language(folder):
             sentence = _("Wrote the untouched files of {folder} in this language: {count}")
             print(sentence.format(folder=folder, count=len(written)), file=sys.stderr)
 
