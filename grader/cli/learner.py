@@ -46,8 +46,8 @@ def _grade(args: Namespace) -> None:
     names = common.chosen_steps(args, "grade")
     limits = common.limits(args, "grade", args.patience)
     common.require_folder(args.submission, "grade")
-    if str(args.json) != "-":
-        common.require_parent(args.json, "grade --json report.json")
+    to_stdout = str(args.json) == "-"
+    common.require_parent(None if to_stdout else args.json, "grade --json report.json")
     common.require_parent(args.html, "grade --html report.html")
     from grader.judge import launcher
 
@@ -66,7 +66,6 @@ def _grade(args: Namespace) -> None:
 
             with console.progress(len(wanted)) as advance:
                 report = grader.grade(read, wanted, device=args.device, seed=args.seed, on_step=advance)
-    to_stdout = args.json is not None and str(args.json) == "-"
     if to_stdout:
         common.replace_unencodable(sys.stdout, encoding="utf-8")
         sys.stdout.write(results.as_json(report))
