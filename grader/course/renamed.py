@@ -26,7 +26,7 @@ def step_meant(stem: str, steps: Iterable[str]) -> str | None:
     """The step with the longest name among those in a file's name `stem`, if the rest is what systems add; None without
     one."""
     lowered = stem.lower()
-    matches = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
+    matches = [step for step in steps if (start := lowered.rfind(step)) >= 0 and _only_added(lowered, start, step)]
     return max(matches, key=len) if matches else None
 
 
