@@ -93,7 +93,7 @@ def in_names() -> list[str]:
 
 
 def in_reference(folder: Path) -> Iterator[str]:
-    """The mistakes that prevent a stub from being generated from the step's reference."""
+    """The mistakes that prevent a stub from being generated from the step's reference: none if it can be."""
     file = folder / "reference.py"
     faults = list(_unfit([file] if file.exists() else [])) or list(_unreadable(file))
     yield from faults
@@ -104,7 +104,7 @@ def in_reference(folder: Path) -> Iterator[str]:
 
 
 def in_folder(folder: Path) -> Iterator[str]:
-    """Missing files in the step's folder, files that are not read, and files that are not valid Python."""
+    """The mistakes in a step's folder that show without importing it: in its files, reference, catalogue, lessons."""
     unfit = list(_unfit([folder, *(Path(entry.path) for entry in files.walk(folder, skip=["__pycache__"]))]))
     yield from unfit
     if unfit:
@@ -123,7 +123,7 @@ def in_folder(folder: Path) -> Iterator[str]:
 
 
 def in_modules(folder: Path) -> Iterator[str]:
-    """The mistakes found by importing the step, once its folder has none."""
+    """The mistakes found by importing the step, once `in_folder` finds none; none if it lacks a package here."""
     from grader.oracle.live import Solution
 
     step = Solution(folder)
@@ -177,7 +177,7 @@ def _unfit(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _unreadable(file: Path) -> Iterator[str]:
-    """The sentence on a file that is missing, not in UTF-8 or not Python."""
+    """Yields one sentence if a file is missing, not in UTF-8 or not Python; nothing for others."""
     try:
         ast.parse(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError):
@@ -244,7 +244,7 @@ def _in_catalogue(folder: Path) -> Iterator[str]:
 
 
 def _in_documents(folder: Path) -> Iterator[str]:
-    """Entries that can't be read, and those without a translation."""
+    """Entries of the catalogues in a folder that can't be read, lack a translation, or nudge without a question."""
     try:
         english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
         texts = mistakes.texts(folder, english)
@@ -338,7 +338,7 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    """The mistakes in the catalogue and the variants: drafts, unknown names and checks."""
+    """The mistakes in the catalogue and the variants of a step: drafts, unknown names and checks."""
     files, public = mistakes.files_of(step.folder), _public(step)
     file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
@@ -363,7 +363,7 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
 
 
 def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
-    """A sentence if the reference does not define the name."""
+    """Yields one sentence, which starts with `where`, if the name is not among the reference's public ones."""
     if name not in public:
         yield _("{where} names {name}, which the reference does not define: choose from {known}.").format(
             where=where, name=name, known=", ".join(public)
@@ -371,12 +371,13 @@ def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
 
 
 def _public(step: Solution) -> list[str]:
+    """The names that the step's reference defines itself."""
     own = step.reference.__name__
     return [name for name, value in vars(step.reference).items() if getattr(value, "__module__", "") == own]
 
 
 def _fault(file: Path, error: BaseException) -> str:
-    """An exception as one line, with its last position in a step's folder."""
+    """A sentence on an exception, with its last position in a step's folder, else with `file`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(SOLUTIONS):
             return _("{file}:{line}: {error}: fix it.").format(
@@ -393,7 +394,7 @@ def _said(error: BaseException) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
-    every = problems(wanted)
-    print("\n".join(every), end="\n" if every else "", file=sys.stderr)
-    return 1 if every else 0
+    """Prints lines mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
+    lines = problems(wanted)
+    print("\n".join(lines), end="\n" if lines else "", file=sys.stderr)
+    return 1 if lines else 0
