@@ -58,7 +58,7 @@ class LastReport:
             read = self._reader.call(submissions.read, course / folder)
             if marking is not None:
                 within = partial(self._reader.call, submissions.read)
-                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
+                ledger.add_own_earlier(read, (course / folder).parent, marking, within)
             elif has_others:
                 read = self._reader.call(earlier.with_siblings, read, course / folder)
             self.submission = read

@@ -155,13 +155,13 @@ def _request_rows(whole: WholeClass) -> Rows:
 
 
 def key(cell: str) -> str:
-    """A cell by which a system finds someone: unchanged if it can't be a formula that calls anything."""
+    """A cell by which a system finds someone: unchanged if it can't be a formula that calls anything, else harmless."""
     return cell if KEY.fullmatch(cell) else harmless(cell)
 
 
 def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, and no terminal for a command. Where a spreadsheet cuts cells at
-    another sign than a comma, what follows that sign is a cell."""
+    """The cell changed so that no spreadsheet takes it for a formula, and no terminal for a command. Where a
+    spreadsheet cuts cells at another sign than a comma, what follows that sign is a cell."""
     cell = CUT.sub(r"\1'", plain(cell))
     return f"'{cell}" if FORMULA.match(cell) else cell
 
@@ -183,15 +183,17 @@ TABLES = {
 }
 
 
-def written(name: str, whole: WholeClass) -> str:
-    """The text of a table."""
+def csv_text(name: str, whole: WholeClass) -> str:
+    """The CSV text of the table of this file name in TABLES."""
     table = TABLES[name]
     return files.table([table.quote(cell) for cell in row] for row in table.rows(whole))
 
 
 def tables(whole: WholeClass) -> dict[str, bytes]:
-    """The content of each table, by its name."""
-    return {name: written(name, whole).encode("utf-8-sig" if table.mark else "utf-8") for name, table in TABLES.items()}
+    """The CSV of each table as bytes, by its file name."""
+    return {
+        name: csv_text(name, whole).encode("utf-8-sig" if table.mark else "utf-8") for name, table in TABLES.items()
+    }
 
 
 # --- one student ---
@@ -218,7 +220,7 @@ def junit_xml(graded: Graded, reason: str = "") -> bytes:
 
 
 def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], seconds: float) -> ElementTree.Element:
-    """Adds a JUnit suite with its counts."""
+    """Adds a JUnit suite with the counts of its checks' statuses, and returns it."""
     suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(statuses)), time=str(seconds))
     for amount, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(amount, str(sum(JUNIT_TAGS.get(status) == tag for status in statuses)))
@@ -226,7 +228,7 @@ def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], secon
 
 
 def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> None:
-    """Adds a check to a JUnit suite."""
+    """Adds a check of this step to a JUnit suite."""
     name = check.name if check.device == "cpu" else f"{check.name}[{check.device}]"
     case = ElementTree.SubElement(suite, "testcase", classname=step.name, name=name, time="0")
     tag = JUNIT_TAGS.get(check.status)
@@ -261,7 +263,7 @@ def gradescope(report: Report) -> dict[str, Any]:
 
 
 def _gradescope_test(number: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
-    """A check as one of Gradescope's tests, as JSON."""
+    """A check as one of Gradescope's tests, for JSON; `number` is that of step and check, `2.1`."""
     lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
         "number": number,

@@ -41,10 +41,8 @@ class BadTerm(ValueError):
 
 @dataclass(frozen=True)
 class Extra:
-    """More time for one student: in one assignment, or in all of them (`assignment` is empty).
-
-    Either `until` a moment, or so much `more`.
-    """
+    """More time for one student: in one assignment, or in all of them (`assignment` is empty). Either `until` a
+    moment, or so much `more`."""
 
     student: str
     assignment: str
@@ -128,8 +126,7 @@ class Assignment:
 @dataclass(frozen=True)
 class Term:
     """The assignments in order, extensions and excuses. `file` is where it was read, `contact` the address to which
-    students write for a second look.
-    """
+    students write for a second look."""
 
     title: str
     file: Path
@@ -158,7 +155,7 @@ class Term:
 
 
 def called_as_in(term: Term, roll: Roll) -> Term:
-    """The term with people called as a class calls them. Names that may refer to several people are left out."""
+    """The term with the class's name for each student. Extensions and excuses with an ambiguous name are left out."""
     extras = [dataclasses.replace(extra, student=roll.own(extra.student)) for extra in term.extras
               if not roll.is_ambiguous(extra.student)]  # fmt: skip
     excuses = [dataclasses.replace(excuse, student=roll.own(excuse.student)) for excuse in term.excuses
@@ -176,7 +173,7 @@ def read(file: Path) -> Term:
 
 
 def text_of(file: Path, most: int = -1) -> str:
-    """The text of a file, at most `most` bytes of it. Raises BadTerm, and FileNotFoundError."""
+    """The first `most` bytes of a file, by default all, as text. Raises BadTerm, and FileNotFoundError."""
     try:
         with file.open("rb") as there:
             return there.read(most).decode("utf-8-sig")
@@ -194,14 +191,16 @@ def alone(name: str, steps: Sequence[str]) -> Term:
 
 
 class _Reader:
-    """Reads one file. Each method returns the checked value of a key, or raises BadTerm with the key's place."""
+    """Reads one file. Each method returns the checked value of a `key` of a TOML table, by default `default` (None: it
+    is required), or raises BadTerm that names the `place` of the table in the file: `assignments.week1.late`."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.local: tzinfo = UTC
 
     def term(self, data: Mapping[str, Any], file: Path) -> Term:
-        self.known(data, TOP, "")
+        """The whole file. Raises BadTerm."""
+        self.require_known(data, TOP, "")
         self.local = self.zone(data)
         tables = self.tables(data.get("assignments", {}), "assignments")
         if not tables:
@@ -224,9 +223,9 @@ class _Reader:
             yield Excuse(self.text(table, "student", place), assignment, self.text(table, "reason", place, ""))
 
     def late_days(self, data: Mapping[str, Any]) -> LateDays:
-        """`{ free = 5, per_assignment = 2 }`."""
+        """The late days: `{ free = 5, per_assignment = 2 }`; none if the key is missing. Raises BadTerm."""
         table = self.table(data.get("late_days", {}), "late_days")
-        self.known(table, OF_LATE_DAYS, "late_days")
+        self.require_known(table, OF_LATE_DAYS, "late_days")
         free, most = (self.whole(table, key, "late_days", 0) for key in OF_LATE_DAYS)
         return LateDays(free, most or free)
 
@@ -237,13 +236,13 @@ class _Reader:
         return int(number)
 
     def each(self, data: Mapping[str, Any], kind: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Each table of a list of them, with its place."""
+        """The place and the table of each entry of the list `kind`, which may have these keys. Raises BadTerm."""
         tables = data.get(kind, [])
         if not isinstance(tables, list):
             raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
         for number, each in enumerate(tables, 1):
             table = self.table(each, f"{kind} {number}")
-            self.known(table, keys, f"{kind} {number}")
+            self.require_known(table, keys, f"{kind} {number}")
             yield f"{kind} {number}", table
 
     def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
@@ -251,7 +250,7 @@ class _Reader:
         place = f"assignments.{name}"
         if not name.isidentifier() and not name.replace("-", "_").isidentifier():
             raise self.bad(place, _("a name is letters, digits, _ and -, since folders are named so"))
-        self.known(table, OF_AN_ASSIGNMENT, place)
+        self.require_known(table, OF_AN_ASSIGNMENT, place)
         steps, extra = self.steps(table, "steps", place, table.get("tracks")), self.steps(table, "extra", place)
         electives = self.electives(table, place)
         if not steps and not electives.steps:
@@ -260,7 +259,7 @@ class _Reader:
         if opens and due and due <= opens:
             raise self.bad(place, _("it is due before it opens"))
         late = self.table(table.get("late", {}), f"{place}.late")
-        self.known(late, OF_LATE, f"{place}.late")
+        self.require_known(late, OF_LATE, f"{place}.late")
         return Assignment(
             name=name, title=self.text(table, "title", place, name),
             steps=tuple(step for step in steps if step not in {*extra, *electives.steps}), extra=tuple(extra),
@@ -290,12 +289,13 @@ class _Reader:
         return extras
 
     def electives(self, table: Mapping[str, Any], place: str) -> Electives:
-        """Any two of a list: `{ count = 2, steps = "13-18", points = 10 }`."""
+        """The electives of an assignment's table, `{ count = 2, steps = "13-18", points = 10 }`; none without. Raises
+        BadTerm."""
         if "electives" not in table:
             return Electives()
         place = f"{place}.electives"
         settings = self.table(table["electives"], place)
-        self.known(settings, OF_ELECTIVES, place)
+        self.require_known(settings, OF_ELECTIVES, place)
         steps = self.steps(settings, "steps", place)
         count = self.number(settings, "count", place, 1.0, float(len(steps)))
         if count < 1 or count != int(count):
@@ -311,11 +311,11 @@ class _Reader:
         return value
 
     def bad(self, place: str, problem: str) -> BadTerm:
-        """The error for a problem at this place of the file."""
+        """The error, not raised, for a problem at this place of the file."""
         where = f"{self.file}, {place}" if place else self.file
         return BadTerm(_("{place}: {problem}.").format(place=where, problem=problem))
 
-    def known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
+    def require_known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
         """Raises BadTerm for a key that the table may not have."""
         for key in table:
             self.require_one_of(key, keys, place)
