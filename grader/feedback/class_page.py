@@ -87,7 +87,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     return environment(TEMPLATES).get_template("class.html.j2").render(
         **of_pieces(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
-        again=_repeating(seeds, f"python -m grader class {submissions}"),
+        again=_repeat_lines(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
         nobodys=nobodys, changed=_changed(standings), imports=imports(standings),
@@ -108,7 +108,7 @@ def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
     return dict(sorted(used.items(), key=lambda item: -len(item[1]))) or {seed: []}
 
 
-def _repeating(seeds: dict[int, list[str]], command: str) -> list[str]:
+def _repeat_lines(seeds: dict[int, list[str]], command: str) -> list[str]:
     """Lines with the commands that repeat the run: for all students under the first seed, then for those with
     another."""
     first, *others = seeds

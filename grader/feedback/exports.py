@@ -160,7 +160,7 @@ def key(cell: str) -> str:
 
 
 def harmless(cell: str) -> str:
-    """The cell changed so that no spreadsheet takes it for a formula, and no terminal for a command. Where a
+    """The cell changed so that no spreadsheet takes it for a formula, and no terminal for a command. If a
     spreadsheet cuts cells at another sign than a comma, what follows that sign is a cell."""
     cell = CUT.sub(r"\1'", plain(cell))
     return f"'{cell}" if FORMULA.match(cell) else cell

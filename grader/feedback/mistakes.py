@@ -54,8 +54,8 @@ class Mistake:
 
 
 def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]] | None = None) -> list[Mistake]:
-    """The mistakes, the most frequent first, then in the order of the steps. `sources`: the students'
-    step files, by the name of their report, then by step; without it no code is shown."""
+    """The mistakes, the most frequent first, then in the order of the steps. `sources`: the students' step
+    files, by the name of their report, then by step; without it no code is shown."""
     sources = sources or {}
     groups: dict[tuple[str, tuple[str, ...], str], Mistake] = {}
     for entry in entries:

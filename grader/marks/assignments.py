@@ -6,7 +6,6 @@ Read once and checked whole: whatever is wrong is one sentence that names the pl
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from typing import Any
 from grader.base.language import gettext as _
 from grader.base.names import Roll
 from grader.course import choice
-from grader.marks import moments
+from grader.marks.toml_tables import BadTerm as BadTerm
+from grader.marks.toml_tables import TableReader
 
 FILE = Path("assignments.toml")
 STAND_INS = ("reference", "own")
@@ -33,10 +33,6 @@ OF_AN_EXTENSION = ("student", "assignment", "until", "more", "reason")
 OF_AN_ACCOMMODATION = ("student", "more", "reason")
 OF_AN_EXCUSE = ("student", "assignment", "reason")
 OF_LATE_DAYS = ("free", "per_assignment")
-
-
-class BadTerm(ValueError):
-    """`assignments.toml` can't be used. One sentence that names the place; the caller adds the command to type."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ def read(file: Path) -> Term:
         data = tomllib.loads(text_of(file).replace("\r\n", "\n").replace("\r", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadTerm(_("{file} is not valid TOML: {reason}.").format(file=file, reason=error)) from None
-    return _Reader(str(file)).term(data, file)
+    return _TermReader(str(file)).term(data, file)
 
 
 def text_of(file: Path, most: int = -1) -> str:
@@ -190,13 +186,8 @@ def alone(name: str, steps: Sequence[str]) -> Term:
     return Term("", FILE, UTC, {name: Assignment(name, "", tuple(steps), stand_ins="own")})
 
 
-class _Reader:
-    """Reads one file. Each method returns the checked value of a `key` of a TOML table, by default `default` (None: it
-    is required), or raises BadTerm that names the `place` of the table in the file: `assignments.week1.late`."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.local: tzinfo = UTC
+class _TermReader(TableReader):
+    """Reads the parts of a term from the tables of its file."""
 
     def term(self, data: Mapping[str, Any], file: Path) -> Term:
         """The whole file. Raises BadTerm."""
@@ -216,6 +207,7 @@ class _Reader:
         )  # fmt: skip
 
     def excuses(self, data: Mapping[str, Any], assignments: Collection[str]) -> Iterator[Excuse]:
+        """The entries of [[excused]]. Raises BadTerm."""
         for place, table in self.each(data, "excused", OF_AN_EXCUSE):
             assignment = self.text(table, "assignment", place, "")
             if assignment:
@@ -228,22 +220,6 @@ class _Reader:
         self.require_known(table, OF_LATE_DAYS, "late_days")
         free, most = (self.whole(table, key, "late_days", 0) for key in OF_LATE_DAYS)
         return LateDays(free, most or free)
-
-    def whole(self, table: Mapping[str, Any], key: str, place: str, default: int) -> int:
-        number = self.number(table, key, place, float(default), 1000.0)
-        if number != int(number):
-            raise self.bad(f"{place}.{key}", _("it has to be a whole number"))
-        return int(number)
-
-    def each(self, data: Mapping[str, Any], kind: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The place and the table of each entry of the list `kind`, which may have these keys. Raises BadTerm."""
-        tables = data.get(kind, [])
-        if not isinstance(tables, list):
-            raise self.bad(kind, _("write [[{kind}]] with two brackets, once for each student").format(kind=kind))
-        for number, each in enumerate(tables, 1):
-            table = self.table(each, f"{kind} {number}")
-            self.require_known(table, keys, f"{kind} {number}")
-            yield f"{kind} {number}", table
 
     def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
         """One assignment. Raises BadTerm for unknown keys, values out of bounds, or no steps."""
@@ -276,6 +252,7 @@ class _Reader:
     def extras(
         self, data: Mapping[str, Any], kind: str, keys: Sequence[str], assignments: Collection[str]
     ) -> list[Extra]:
+        """The entries of the list `kind`, extensions or accommodations, which may have these keys. Raises BadTerm."""
         extras = []
         for place, table in self.each(data, kind, keys):
             student, assignment = self.text(table, "student", place), ""
@@ -302,90 +279,8 @@ class _Reader:
             raise self.bad(f"{place}.count", _("it has to be a whole number, at least 1"))
         return Electives(tuple(steps), int(count), self.number(settings, "points", place, 10.0))
 
-    # --- one value ---
-
-    def choice(self, table: Mapping[str, Any], key: str, place: str, choices: Sequence[str]) -> str:
-        value = self.text(table, key, place, choices[0])
-        if value not in choices:
-            raise self.bad(f"{place}.{key}", _("choose from {choices}").format(choices=", ".join(choices)))
-        return value
-
-    def bad(self, place: str, problem: str) -> BadTerm:
-        """The error, not raised, for a problem at this place of the file."""
-        where = f"{self.file}, {place}" if place else self.file
-        return BadTerm(_("{place}: {problem}.").format(place=where, problem=problem))
-
-    def require_known(self, table: Mapping[str, Any], keys: Sequence[str], place: str) -> None:
-        """Raises BadTerm for a key that the table may not have."""
-        for key in table:
-            self.require_one_of(key, keys, place)
-
-    def require_one_of(self, word: str, words: Collection[str], place: str) -> None:
-        if word in words:
-            return
-        close = difflib.get_close_matches(word, words, 1)
-        sentence = (
-            _("there is no “{word}”; the nearest is {close}") if close else _("there is no “{word}”, only {known}")
-        )
-        raise self.bad(place, sentence.format(word=word, close=close[0] if close else "", known=", ".join(words)))
-
-    def table(self, value: object, place: str) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise self.bad(place, _("it has to be a table"))
-        return value
-
-    def tables(self, value: object, place: str) -> Mapping[str, Mapping[str, Any]]:
-        return {name: self.table(table, f"{place}.{name}") for name, table in self.table(value, place).items()}
-
-    def text(self, table: Mapping[str, Any], key: str, place: str, default: str | None = None) -> str:
-        value = table.get(key, default)
-        if not isinstance(value, str) or value == "" and default is None:
-            raise self.bad(f"{place}.{key}".lstrip("."), _("it has to be text in quotes"))
-        return value
-
-    def number(self, table: Mapping[str, Any], key: str, place: str, default: float, most: float = 1e6) -> float:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            raise self.bad(f"{place}.{key}", _("it has to be a number from 0 to {most}").format(most=f"{most:g}"))
-        return float(value)
-
-    def moment(self, table: Mapping[str, Any], key: str, place: str, *, end: bool = False) -> datetime | None:
-        if key not in table:
-            return None
-        try:
-            return moments.moment(table[key], self.local, end=end)
-        except moments.NoMoment as wrong:
-            problem = _("“{text}” is not a date; write 2026-09-14T23:59:00")
-            raise self.bad(f"{place}.{key}", problem.format(text=wrong)) from None
-
-    def duration(self, table: Mapping[str, Any], key: str, place: str) -> timedelta:
-        try:
-            return moments.duration(table[key]) if key in table else timedelta()
-        except moments.NoMoment as wrong:
-            problem = _('“{text}” is not a length of time; write "30 minutes" or "2 days"')
-            raise self.bad(f"{place}.{key}", problem.format(text=wrong)) from None
-
-    def zone(self, data: Mapping[str, Any]) -> tzinfo:
-        try:
-            return moments.zone(self.text(data, "timezone", "", "UTC"))
-        except moments.NoMoment as wrong:
-            problem = _('“{text}” is not a time zone; write "Asia/Seoul" or "UTC"')
-            raise self.bad("timezone", problem.format(text=wrong)) from None
-
-    def steps(self, table: Mapping[str, Any], key: str, place: str, tracks: object = None) -> list[str]:
-        try:
-            return choice.chosen(self.words(table.get(key), f"{place}.{key}"), self.words(tracks, f"{place}.tracks"))
-        except choice.UnknownChoice as unknown:
-            raise self.bad(f"{place}.{key}", str(unknown).rstrip(".")) from None
-
-    def words(self, value: object, place: str) -> list[str]:
-        """The words of a value such as `"1-3"`, 4, or a list of these. Raises BadTerm."""
-        values = [] if value is None else value if isinstance(value, list) else [value]
-        if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in values):
-            raise self.bad(place, _('it has to be steps, such as "1-3" or [4, "step06"]'))
-        return [str(word) for word in values]
-
     def weights(self, table: Mapping[str, Any], steps: Collection[str], place: str) -> dict[str, float]:
+        """The factors of these steps' points in an assignment's table, by step; empty without. Raises BadTerm."""
         place, weights = f"{place}.weights", {}
         table = self.table(table.get("weights", {}), place)
         for word in table:
