@@ -93,8 +93,8 @@ def save(
 
 
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
-    """The mark for a graded step; a fault of the grader gives none. If points are missing, files that were not read are
-    named: one may hold the answer."""
+    """The entry for a graded step, without a share if it has no score. If points are missing, its comment has the lines
+    `unread` about files that were not read: one may hold the answer."""
     if is_open(step):  # nothing of it is known but why
         return ungraded(
             "\n".join([step.message or (first.message if (first := leading(step.checks)) else ""), *unread])
@@ -106,7 +106,7 @@ def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
 
 
 def ungraded(reason: str) -> Mark:
-    """The mark of what could not be graded."""
+    """The entry for what could not be graded: no share, and a comment with the reason."""
     sentence = _("This could not be graded and has no score. A person has to look at it.")
     return Mark(None, _comment(f"{sentence}\n{reason}"))
 
@@ -131,7 +131,8 @@ def write(
 def count(
     gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
 ) -> None:
-    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
+    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness;
+    `places` has the notebook of each step.
 
     `assignments.toml` decides, also if the released notebook says otherwise. The caller commits.
     """

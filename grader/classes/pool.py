@@ -207,7 +207,8 @@ class _Graders:
         return grader
 
     def _done(self, grader: Grader) -> None:
-        """Ends a grader that was in use, and its source if no other grader uses that."""
+        """Ends a grader that was in use; also the process that made its judge, if that is retired and no other uses
+        it."""
         grader.close()
         with self._lock:
             source = self._source_of.pop(grader)

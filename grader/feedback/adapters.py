@@ -79,7 +79,7 @@ def prairielearn(report: Report) -> dict[str, Any]:
 
 
 def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
-    """A check as one of PrairieLearn's tests, as JSON."""
+    """A check as one of PrairieLearn's tests, for JSON."""
     lines = [check.message, f"→ {check.hint}" if check.hint else ""]
     return {
         "name": f"{step.name}: {check.title}",

@@ -140,7 +140,7 @@ def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
 
 
 def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
-    """The filters, as CSS classes, that show a student's row."""
+    """The CSS classes of a student's row, one for each filter that shows it; empty for most."""
     kinds = ["open"] * one.is_open + ["late"] * bool(one.late or one.lateness) + ["changed"] * bool(one.changed)
     return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
 
@@ -172,7 +172,8 @@ def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
 
 
 def unexplained(graded: Sequence[Standing]) -> list[CommonMistake]:
-    """The first failing check of steps that have no diagnosis, the most common first."""
+    """The first failing check, by its title, of steps that have no diagnosis, with the students; the most common
+    first."""
     common: dict[tuple[str, str], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
@@ -253,7 +254,7 @@ def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str
 
 @cache
 def _texts(step: str) -> dict[str, tuple[str, str, str]]:
-    """What was done, why it is wrong, and a question, in English, for each misconception of a step, by name; read
+    """The texts of a step's misconceptions in English, by name: what was done, why it is wrong, and a question. Read
     without importing them, which would load torch."""
     texts = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
     with contextlib.suppress(FileNotFoundError):
@@ -283,8 +284,8 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
-    """The sentences to read first: the commonest mistake, or several equally common ones, and the step that most
-    students fail."""
+    """The sentences to read first, if there is something to say: on the commonest mistakes, and on the step at which
+    most students stop."""
     return [*_commonest(graded, common), *_first_failing(graded)]
 
 

@@ -200,8 +200,8 @@ def tables(whole: WholeClass) -> dict[str, bytes]:
 
 
 def junit_xml(graded: Graded, reason: str = "") -> bytes:
-    """The checks of a student as JUnit's XML: one suite per step. Without a mark, for this `reason`, there is one
-    error."""
+    """The checks of a student as JUnit's XML: one suite per step. With a `reason` why there is no mark, one error
+    instead."""
     suites = ElementTree.Element("testsuites", name=_xml(graded.student))
     reason = reason or graded.error
     if reason:
@@ -239,12 +239,12 @@ def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> N
 
 
 def _xml(text: str) -> str:
-    """Untrusted text for a log: `quoted`, and without what XML can't hold."""
+    """Untrusted text that XML can hold: as `quoted` shows it, with U+FFFD in place of characters that XML forbids."""
     return NOT_IN_XML.sub("\ufffd", quoted(text))
 
 
 def gradescope(report: Report) -> dict[str, Any]:
-    """Gradescope's `results.json`: one test per check, with the learner's message."""
+    """The content of Gradescope's `results.json`, for JSON: one test per check, with its message."""
     tests = [
         _gradescope_test(f"{number_of_step}.{index}", step, check)
         for number_of_step, step in enumerate(report.steps, 1)

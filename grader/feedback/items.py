@@ -48,7 +48,8 @@ class Item:
 
     @property
     def remarks(self) -> list[str]:
-        """Hints for the author of the check."""
+        """Sentences for the author of the check, such as that no student fails it; empty if it is fine, or few
+        started."""
         if self.begun < ENOUGH:
             return []
         if self.passed == self.begun:
@@ -163,7 +164,7 @@ def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
 
 
 def items_csv(analysis: Iterable[Item]) -> str:
-    """A CSV table with a row for each check: how many started and passed it, how well it discriminates."""
+    """CSV text with a row for each check: how many started and passed it, how well it discriminates."""
     rows: list[list[object]] = [["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"]]
     for item in analysis:
         share = "" if item.share is None else f"{item.share:.4f}"

@@ -275,7 +275,7 @@ def _token(node: ast.AST) -> str:
 
 
 def kits_own() -> dict[str, str]:
-    """The kit's files with ordinary attention code that are not solutions (its labs), by name."""
+    """The texts of the kit's files with ordinary attention code that are not solutions (its labs), by path."""
     files = sorted(SOLUTIONS.glob("*/lab_*/*.py"))
     return {file.relative_to(SOLUTIONS.parent).as_posix(): file.read_text(encoding="utf-8") for file in files}
 

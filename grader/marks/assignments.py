@@ -190,7 +190,7 @@ class _TermReader(TableReader):
     """Reads the parts of a term from the tables of its file."""
 
     def term(self, data: Mapping[str, Any], file: Path) -> Term:
-        """The whole file. Raises BadTerm."""
+        """The term in the content of the whole file, read from `file`. Raises BadTerm."""
         self.require_known(data, TOP, "")
         self.local = self.zone(data)
         tables = self.tables(data.get("assignments", {}), "assignments")
@@ -207,7 +207,7 @@ class _TermReader(TableReader):
         )  # fmt: skip
 
     def excuses(self, data: Mapping[str, Any], assignments: Collection[str]) -> Iterator[Excuse]:
-        """The entries of [[excused]]. Raises BadTerm."""
+        """The entries of the list `excused`. Raises BadTerm."""
         for place, table in self.each(data, "excused", OF_AN_EXCUSE):
             assignment = self.text(table, "assignment", place, "")
             if assignment:
@@ -222,7 +222,7 @@ class _TermReader(TableReader):
         return LateDays(free, most or free)
 
     def assignment(self, name: str, table: Mapping[str, Any]) -> Assignment:
-        """One assignment. Raises BadTerm for unknown keys, values out of bounds, or no steps."""
+        """The assignment `name`, from its table. Raises BadTerm for unknown keys, values out of bounds, or no steps."""
         place = f"assignments.{name}"
         if not name.isidentifier() and not name.replace("-", "_").isidentifier():
             raise self.bad(place, _("a name is letters, digits, _ and -, since folders are named so"))

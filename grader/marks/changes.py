@@ -64,7 +64,7 @@ def _differ(before: AssignmentMark, after: AssignmentMark) -> bool:
 
 
 def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
-    """Sentences on each difference between two marks."""
+    """A sentence on each difference between two marks: steps, their points, lateness."""
     earlier = {step.step: step for step in before.steps}
     for step in after.steps:
         if step.step in earlier:

@@ -59,7 +59,7 @@ class Ledger:
 
     @cached_property
     def when(self) -> str:
-        """The time of this run, which all its changes have."""
+        """The time of this run in ISO format, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
     def absence(self, student: str, register: Register, sections: Collection[str]) -> Absence:
@@ -92,7 +92,8 @@ class Ledger:
         self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, appeals, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
-        """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
+        """The mark of a graded student, whom `expect` has noted under this key; None if they could not be graded, and
+        no person has decided on points. Raises BadTerm."""
         facts = self.facts.get(key, Facts())
         report = graded.report or self._without_scores(graded.student)
         if report is None:
@@ -231,7 +232,7 @@ def with_days_used(marking: Marking, folder: Path, student: str) -> Marking:
 
 
 def save(file: Path, mark: AssignmentMark) -> None:
-    """Saves a mark. Raises OSError."""
+    """Saves a mark in a file, and makes its folder if need be. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     files.write(file, msgspec.json.encode(mark))
 

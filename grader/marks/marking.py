@@ -65,9 +65,9 @@ class Marking:
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, the mark is
-        then open. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in, `sources`
-        are the texts of the steps, and `appeals` is what the student wants to be looked at again.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, there are no
+        points then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
+        `sources` are the texts of the steps, and `appeals` is what the student wants to be looked at again.
         """
         steps = [
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))

@@ -19,7 +19,7 @@ class NoMoment(ValueError):
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of this name. Raises NoMoment."""
+    """The time zone of a name such as `Asia/Seoul` or `UTC`. Raises NoMoment."""
     if name.upper() in ("UTC", "Z", "GMT"):
         return UTC
     try:

@@ -280,7 +280,7 @@ def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.Monke
         step.name: SimpleNamespace(without_score=False, score=0.5 * step.points, max_score=step.points)
         for step in course.steps()
     }
-    known = SimpleNamespace(known=lambda name: SimpleNamespace(steps=[results[name]]))
+    known = SimpleNamespace(latest=lambda name: SimpleNamespace(steps=[results[name]]))
     monkeypatch.setattr("grader.learner.cell_checks._warm_grader", lambda: known)
     given = {}
     for name in ("scores", "masks"):
