@@ -50,7 +50,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
         return bool(self.silent or self.profile or self.pairs)
 
     def kept(self) -> Fingerprint:
-        """Itself."""
+        """Itself: it holds no answer."""
         return self
 
 
@@ -63,7 +63,7 @@ class AnswerPrint:
 
     @property
     def is_large(self) -> bool:
-        """Whether the answer takes more memory than one that waits to be compared should."""
+        """Whether the answer has more numbers than one that waits to be compared should."""
         every = map(numbers_of, leaves((self._answer[1].value, self._answer[1].gradients)))
         return sum(tensor.numel() for tensor in every if tensor is not None) > SHORT
 
@@ -78,26 +78,31 @@ class AnswerPrint:
 
     @cached_property
     def numbers(self) -> tuple[bytes, ...]:
+        """Three numbers per floating tensor, packed, which must be close."""
         each = zip(self._whole.floating, self._whole.numbers, strict=True)
         return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
 
     @cached_property
     def profile(self) -> tuple[bytes, ...]:
+        """The statistics of a random answer, if they tell something; else empty."""
         profile = randomness.profile(self._answer[1]) if self.is_random else []
         return tuple(profile) if randomness.tells(profile) else ()
 
     @cached_property
     def pairs(self) -> tuple[bytes, ...]:
+        """The rates of pairs of whole numbers in a random answer; else empty."""
         return tuple(randomness.pairs(self._answer[1])) if self.is_random else ()
 
     @cached_property
     def loose(self) -> int:
+        """The checksum without sampled tokens, of an error only that it is one; 0 for other answers."""
         raised = self._answer[1].raised is not None
         tokens = self.is_random and not raised and randomness.has_tokens(self._answer[1])
         return _described(*self._answer, loosely=True).checksum if tokens or raised else 0
 
     @property
     def silent(self) -> bool:
+        """Whether random numbers were used, with no zero that would tell one way of drawing from another."""
         return self.is_random and not self.profile
 
     def kept(self) -> Fingerprint:
@@ -109,10 +114,9 @@ Print = Fingerprint | AnswerPrint
 
 
 def follows(call: Call, device: str) -> bool:
-    """True if the right answer of a call is on the check's device, as its tensors or its module are.
+    """True if the right answer of a call is on the check's device, as the call's tensors or its module are.
 
-    Tensors made from numbers alone are on the CPU unless the call says otherwise.
-    """
+    Tensors made from numbers alone are on the CPU unless the call says otherwise."""
     brings = call.handle is not None or any(
         isinstance(leaf, Tensor | HandleId) for leaf in leaves((call.args, call.kwargs))
     )
@@ -120,26 +124,27 @@ def follows(call: Call, device: str) -> bool:
 
 
 def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Print:
-    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used."""
+    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used. That of a small answer
+    is computed when it is compared, and keeps the answer."""
     taken = AnswerPrint(call, outcome, device, drawn)
     return taken.kept() if taken.is_large else taken
 
 
 def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
-    """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
-    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. If an error was
-    due, any value counts as the same, unless `exactly`."""
+    """Whether the student's answer in an exchange is the recorded one, up to the order of summation, or another draw of
+    it. An error with which the check did not end (it was not the `last` answer) was expected, and any error counts as
+    the same. If an error was due, any value counts as the same, unless `exactly`."""
     outcome = exchange.outcome
     if outcome is None:
         return False
     if exchange.due_error and not exactly:
         return recorded.loose != _checksum(exchange.call, RAISED)
-    if recorded.loose and recorded.loose == _student(exchange, outcome, device, loosely=True).checksum:
+    if recorded.loose and recorded.loose == _description_of(exchange, outcome, device, loosely=True).checksum:
         if recorded.pairs:
             return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
         if not last:  # any error, or too few tokens to tell how often each was sampled
             return True
-    theirs = _student(exchange, outcome, device)
+    theirs = _description_of(exchange, outcome, device)
     if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
         return False
     return _near(recorded, theirs, outcome.narrowed) or randomness.alike(
@@ -148,11 +153,11 @@ def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True
 
 
 def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
-    """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
-    them."""
+    """Whether the student's answer has the shapes of the recorded one, and numbers further apart than any way of
+    rounding takes them; False for errors."""
     if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
         return False
-    theirs = _student(exchange, exchange.outcome, device)
+    theirs = _description_of(exchange, exchange.outcome, device)
     if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
         return False
     own = _floating(looked_at(exchange.call, exchange.outcome).value)
@@ -174,11 +179,12 @@ class _Description:
     @cached_property
     def numbers(self) -> list[list[float]]:
         """Three numbers of each floating tensor, as precise as they are kept."""
-        return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
+        return [_three_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
 
 
-def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Description:
-    """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
+def _description_of(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Description:
+    """The description of a student's answer, made once and kept in the exchange: it is compared with those of many
+    misconceptions."""
     if loosely not in exchange.described:
         exchange.described[loosely] = _described(exchange.call, outcome, device, loosely=loosely)
     description: _Description = exchange.described[loosely]
@@ -186,7 +192,7 @@ def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = 
 
 
 def _near(recorded: Print, theirs: _Description, narrowed: bool) -> bool:
-    """Whether the numbers are as close as another order of summation brings them."""
+    """Whether the numbers of two answers are as close as another order of summation brings them."""
     for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
         room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)
         pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
@@ -196,7 +202,9 @@ def _near(recorded: Print, theirs: _Description, narrowed: bool) -> bool:
 
 
 def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Description:
-    """An answer, described; `loosely`: whole numbers need not be equal, nor what an error says."""
+    """A description of an answer for comparing: a checksum of what must be equal, and the floating tensors. `device` is
+    the check's: an answer there counts as on the same device everywhere. `loosely`: whole numbers need not be equal,
+    nor what an error says."""
     if is_about_parameters(call):
         here = f"{device}:0" if device != "cpu" else device
         shapes = [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]
@@ -211,7 +219,7 @@ def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = Fal
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
-    """Everything of these values that must be equal; `home` is the device of a right answer."""
+    """Everything of these values that must be equal, as JSON can hold it; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
         """The type of one value, with its shape, dtype, device and exact content, as far as two right answers share
@@ -242,11 +250,13 @@ def _floating(value: Any) -> list[Tensor]:
 
 
 def _checksum(call: Call, parts: Any) -> int:
+    """A checksum of the call's name and of `parts`, any JSON."""
     return zlib.crc32(msgspec.json.encode([call.name, parts]))
 
 
 def _exact(tensor: Tensor) -> int:
-    """The checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries."""
+    """A checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries; 0 if nothing
+    must."""
     if tensor.device.type == "meta":
         return 0
     if tensor.is_floating_point():
@@ -256,8 +266,8 @@ def _exact(tensor: Tensor) -> int:
     return zlib.crc32(tensor.contiguous().numpy().tobytes())
 
 
-def _numbers(tensor: Tensor) -> Tensor:
-    """The sum of the sizes, and the sums weighted by a cosine and a sine of the index, in float64."""
+def _three_numbers(tensor: Tensor) -> Tensor:
+    """A tensor (3,) in float64: the sum of the sizes, and the sums weighted by a cosine and a sine of the index."""
     values = tensor.detach().double().flatten().nan_to_num(0.0, 0.0, 0.0)
     waves = _short_waves if len(values) <= SHORT else _waves
     return torch.cat((values.abs().sum().view(1), waves(len(values)) @ values))
@@ -273,9 +283,10 @@ _short_waves = lru_cache(maxsize=64)(_waves)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:
-    """The dtype in which numbers are compared."""
+    """The dtype in which a tensor's three numbers are compared."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def _layout(tensor: Tensor) -> str:
+    """The format for `struct` of a tensor's three numbers."""
     return "<3d" if tensor.dtype == torch.float64 else "<3f"
