@@ -72,7 +72,7 @@ def build(
     if folder.exists():
         shutil.rmtree(folder)
     names = tracks.with_needed(chosen)
-    handed_out = names or choice.step_names(None, choice.CORE)
+    handed_out = choice.or_core(names)
     for step in steps.steps():
         if (not names or step.name in names) and not step.lacking:
             _copy_step(step, folder, handed_out=step.name in handed_out)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import hashlib
 import multiprocessing
 import os
@@ -37,7 +36,7 @@ from grader.oracle import randomness
 from grader.oracle.cache import CachedOracle
 from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Index, KnownFailure, KnownPair, KnownWay, Recording, compressed, copied
+from grader.oracle.tape import INDEX, Index, KnownFailure, Recording, compressed
 from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Question, Replies
 from grader.sandbox import preload
 
@@ -154,39 +153,29 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
     """The tape of one step as bytes, the same each time: answers to its checks under each of the seeds. Raises
     NotRecorded if the reference fails a check."""
     torch.set_num_threads(1)  # splitting a sum differently would change its rounding
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's warnings about what misconceptions do
-        return _recorded(step, seeds)
-
-
-def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
-    """The tape of a step as bytes, for these seeds. Raises NotRecorded if the reference fails a check."""
     recorder = _Recorder(step)
-    numbers = {wrong.name: number for number, wrong in enumerate(step.misconceptions)}
-    known_pairs = [
-        KnownPair(numbers[first.name], numbers[second.name], sorted(pair.replaced))
+    indices = {wrong.name: index for index, wrong in enumerate(step.misconceptions)}
+    pairs = [
+        (indices[first.name], indices[second.name], sorted(pair.replaced))
         for pair in step.pairs
         for first, second in [pair.parts]
     ]
-    checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
-    small = [case for few in step.small_cases.values() for case in few]
-    checks |= {case.__name__: [recorder.small_case(case, seeds[0])] for case in small}
-    known_ways = [_known(wrong) for wrong in step.misconceptions]
-    known_ways += [_known(wrong, generated=True) for wrong in recorder.told_apart(checks)]
+    with warnings.catch_warnings(action="ignore"):  # torch's warnings about what misconceptions do
+        checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
+        small = [case for few in step.small_cases.values() for case in few]  # they name nothing
+        checks |= {case.__name__: [recorder.recording(case, seeds[0], named=False)] for case in small}
+    known, generated = ([*map(_without_code, ways)] for ways in (step.misconceptions, recorder.told_apart(checks)))
     contents, pieces, stored = _deduplicated(recorder.tensors)
     prints = list(recorder.fingerprints)
-    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
+    index = Index(step.title, list(seeds), known, pairs, generated, contents, pieces, prints, checks)
     packed = zlib.compress(msgspec.msgpack.encode(index), 9)
     stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
     return bytes(save(stored, {"kit": __version__}))
 
 
-def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
-    """A misconception as a tape holds it, without its code."""
-    return KnownWay(
-        wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
-        dict(wrong.words), generated,
-    )  # fmt: skip
+def _without_code(wrong: Misconception) -> Misconception:
+    """A misconception as a tape holds it."""
+    return msgspec.structs.replace(wrong, replaced=dict.fromkeys(sorted(wrong.replaced)), words=dict(wrong.words))
 
 
 class _Recorder:
@@ -197,13 +186,8 @@ class _Recorder:
         self.asked = step.asked_here(CachedOracle(LocalBackend(step.responder())))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
-        self.generated = step.recorded_too
+        self.generated = step.operators.recorded() if step.operators else []
         self._passed: set[tuple[str, str]] = set()  # check and misconception: under an earlier seed
-
-    def small_case(self, case: Callable[..., None], seed: int) -> Recording:
-        """The recording of a small case of a check, which shows the smallest failing input: without the misconceptions'
-        answers."""
-        return self.recording(case, seed, named=False)
 
     def recording(self, check: Callable[..., None], seed: int, named: bool = True) -> Recording:
         """The recording of one check under one seed: the calls, the reference's answers and, with `named`, those of the
@@ -230,12 +214,13 @@ class _Recorder:
                 continue
             # Of a generated one a single form is kept, which takes the least room.
             uses_it = wrong.caught_by and called & wrong.replaced.keys() and called & (touched - wrong.replaced.keys())
-            forms = {form: self._failing(wrong, question, form) for form in (USUAL, *[ALONE] * bool(uses_it))}
-            if any(randomness.may_miss(answer.profile) for answer in forms[USUAL].prints):
-                forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
-            if uses_it and forms[ALONE].prints == forms[USUAL].prints:
-                del forms[ALONE]
-            failures = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
+            usual = self.asked.answers(wrong, name, question)
+            forms = {USUAL: usual, ALONE: self.asked.answers(wrong, name, question, ALONE) if uses_it else None}
+            if usual and usual.refused and any(randomness.may_miss(each.profile) for each in usual.prints):
+                forms[OTHER_STREAM] = self.asked.answers(wrong, name, question, OTHER_STREAM)
+            failures = {form: self._kept(answers) for form, answers in forms.items() if answers and answers.refused}
+            if USUAL in failures and ALONE in failures and failures[ALONE].prints == failures[USUAL].prints:
+                del failures[ALONE]
             if failures:
                 failed[wrong.name] = failures
             elif name not in wrong.refused_by:
@@ -261,14 +246,6 @@ class _Recorder:
                 recording.failed.pop(wrong.name, None)
         return distinct
 
-    def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
-        """The answers of a misconception in one form, reduced to what a tape keeps; empty if the check does not fail on
-        them."""
-        answers = self.asked.answers(wrong, question.name, question, form)
-        if not answers or not answers.refused:
-            return Replies()
-        return dataclasses.replace(answers, prints=[each.kept() for each in answers.prints])
-
     def _kept(self, answers: Replies) -> KnownFailure:
         """Answers as a tape holds them: each fingerprint by its number in `self.fingerprints`, which grows."""
         prints = [self.fingerprints.setdefault(each.kept(), len(self.fingerprints)) for each in answers.prints]
@@ -285,8 +262,7 @@ class _RecordedOracle(LocalBackend):
     def ask(self, call: Call) -> Outcome:
         """The reference's answer, which is also recorded."""
         outcome = super().ask(call)
-        # Records a copy: an answer about parameters changes with them.
-        copy = copied(outcome)
+        copy = outcome.copied()  # an answer about parameters changes with them
         if copy.raised is not None:  # the position would reveal a line of the reference
             copy.raised = Raised(copy.raised.type, copy.raised.message)
         self.answered.append((call.name, copy))
