@@ -346,5 +346,5 @@ def _placed(value: Any, got: Answer) -> Any:
     among them."""
     call = got.exchange.call
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
-    place = devices.place(got._implementation._device) if is_given else devices.CPU
+    place = devices.with_index(got._implementation._device) if is_given else devices.CPU
     return mapped(value, lambda leaf: PlacedTensor(leaf, place) if isinstance(leaf, Tensor) else leaf)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 from grader.calls.call import Call, Outcome
 from grader.calls.codec import decode_call, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import BadMessage, parted
+from grader.calls.framing import BadMessage, unframed
 from grader.calls.values import HandleId
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.bounded import BoundedArithmetic, lifted
@@ -54,7 +54,7 @@ class Here:
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
         """The answers to the calls in `frames`, as bytes."""
-        return [parted(encode_outcome(self._backend.ask(decode_call(*parted(frame))))) for frame in frames]
+        return [unframed(encode_outcome(self._backend.ask(decode_call(*unframed(frame))))) for frame in frames]
 
     def heard(self, outcome: Outcome) -> Outcome:
         """Does nothing: there is nothing to note of a reference's answer."""

@@ -58,7 +58,7 @@ def load_torch(*, once: bool = False) -> None:
     torch.compile = _uncompiled
     torch.use_deterministic_algorithms = functools.partial(_deterministic, private_torch.set_deterministic)
     private_torch.load_in_this_process()
-    private_torch.without_fusers(_stays_off)
+    private_torch.disable_fusers(_stays_off)
     no_compiler.install()
     private_torch.when_references_are_there = no_compiler.afterwards
     meta_below_python()
@@ -202,7 +202,7 @@ def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of o
             if name.startswith("aten::")
         }
     else:
-        library, in_python = private.meta_anew()
+        library, in_python = private.remove_meta_kernels()
         kernels = {
             op.name(): function
             for kind in ("pre_autograd", "post_autograd", "meta")  # if an op is in several, the last counts
@@ -266,7 +266,7 @@ def _our_kernels(library: Any, private: Any, reads: Any) -> None:
     import torch
 
     def otherwise(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        in_python = private.in_python
+        in_python = private.python_kernel
 
         def asked(*args: Any, **kwargs: Any) -> Any:
             try:
