@@ -160,9 +160,9 @@ def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
 def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
     """The tape of a step as bytes, for these seeds. Raises NotRecorded."""
     recorder = _Recorder(step)
-    places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
+    numbers = {wrong.name: number for number, wrong in enumerate(step.misconceptions)}
     known_pairs = [
-        KnownPair(places[first.name], places[second.name], sorted(pair.replaced))
+        KnownPair(numbers[first.name], numbers[second.name], sorted(pair.replaced))
         for pair in step.pairs
         for first, second in [pair.parts]
     ]
@@ -291,16 +291,16 @@ class _RecordedOracle(LocalBackend):
 def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
     """Deduplicates tensors: the index of each one's content, the dtype and shape of each content, and one tensor per
     dtype that concatenates them, compressed. A separate tensor's name would take as many bytes as most contents."""
-    places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+    numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
     contents: list[int] = []
     parts: dict[str, list[Tensor]] = {}
     for tensor in tensors.values():
         flat = tensor.detach().flatten()
         raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
         content = dtype_name(tensor), tuple(tensor.shape), raw
-        if content not in places:
-            places[content] = len(places)
+        if content not in numbers:
+            numbers[content] = len(numbers)
             parts.setdefault(content[0], []).append(flat)
-        contents.append(places[content])
-    pieces = [(dtype, list(shape)) for dtype, shape, _raw in places]
+        contents.append(numbers[content])
+    pieces = [(dtype, list(shape)) for dtype, shape, _raw in numbers]
     return contents, pieces, {dtype: compressed(torch.cat(flats)) for dtype, flats in parts.items()}

@@ -342,9 +342,9 @@ class SavedForBackward(EveryOp):
         """Adds, once the call is over, the storages that are still alive, except that of its result."""
         returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
         left = self._made.keys() - self._seen.keys() - self._ours - returned
-        if any(not self._made[place][0].expired() for place in left):
+        if any(not self._made[address][0].expired() for address in left):
             gc.collect()
-        storages = [self._made[place] for place in left]
+        storages = [self._made[address] for address in left]
         self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
@@ -367,9 +367,9 @@ class SavedForBackward(EveryOp):
     def _note(self, saved: Tensor) -> Tensor:
         """Counts a saved tensor's storage, unless it was counted or is a parameter's; returns the tensor."""
         storage = saved.untyped_storage()
-        place = storage.data_ptr()
-        if place not in self._ours and place not in self._seen:
-            self._seen[place] = storage
+        address = storage.data_ptr()
+        if address not in self._ours and address not in self._seen:
+            self._seen[address] = storage
             self.measured += storage.nbytes() // saved.element_size()
         return saved
 

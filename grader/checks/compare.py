@@ -233,16 +233,16 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     wrong = apart & ~(got.isnan() & expected.isnan())
     if not bool(wrong.any()):
         raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
-    place = tuple(int(index) for index in wrong.nonzero()[0])
+    index = tuple(int(index) for index in wrong.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
-    wanted, shown = show_apart(expected[place], got[place])
+    wanted, shown = show_apart(expected[index], got[index])
     lines = [
-        _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
-        _("got       {got}").format(got=show_tensor(got, around=place) if place else shown),
+        _("expected  {expected}").format(expected=show_tensor(expected, around=index) if index else wanted),
+        _("got       {got}").format(got=show_tensor(got, around=index) if index else shown),
     ]
-    if place:  # a single number has no index
+    if index:  # a single number has no index
         parting = _("first difference at {place}: expected {expected}, got {got}")
-        lines.append(parting.format(place=list(place), expected=wanted, got=shown))
+        lines.append(parting.format(place=list(index), expected=wanted, got=shown))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():
@@ -251,7 +251,7 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, place))
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, index))
     if is_double and finite.numel() and finite.numel() == count:
         _notice_float32(failure, got, expected, apart)
     raise failure
@@ -281,10 +281,10 @@ def _rounded(got: Tensor, expected: Tensor) -> bool:
     return bool((shares > 0).any() and (shares < 0).any())
 
 
-def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
+def _parting(expected: Tensor, got: Tensor, apart: Tensor, index: tuple[int, ...]) -> Parting | None:
     """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
     wanted, own, differs = (
-        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
+        tensor[index[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
@@ -292,8 +292,8 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...
         expected=_drawable(wanted),
         got=_drawable(own),
         differs=differs.tolist(),
-        slice=list(place[:-2]),
-        place=[0, 0, *place][-2:],
+        slice=list(index[:-2]),
+        place=[0, 0, *index][-2:],
     )
 
 

@@ -204,11 +204,8 @@ class Answer:
         """The values, which must be a tuple or list of `count` tensors."""
         self._implementation._before_reading()
         value = self.outcome.value
-        if (
-            not isinstance(value, tuple)
-            or len(value) != count
-            or not all(isinstance(item, PlacedTensor) for item in value)
-        ):
+        fits = isinstance(value, tuple) and len(value) == count
+        if not (fits and all(isinstance(item, PlacedTensor) for item in value)):
             raise CheckFailed(
                 _("expected  a tuple of {count} tensors\ngot       {got}").format(count=count, got=show_value(value))
                 + returned_nothing(value),

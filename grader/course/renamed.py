@@ -25,7 +25,7 @@ ADDED = re.compile(r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:
     """The one step with a name that is part of the file's; None if there is no or more than one such step."""
     lowered = stem.lower()
-    matches = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
+    matches = [step for step in steps if (start := lowered.rfind(step)) >= 0 and _only_added(lowered, start, step)]
     return max(matches, key=len) if matches else None
 
 

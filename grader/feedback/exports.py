@@ -260,11 +260,11 @@ def gradescope(report: Report) -> dict[str, Any]:
     }
 
 
-def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
+def _gradescope_test(number: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
     """A check as one of Gradescope's tests, as JSON."""
     lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
-        "number": place,
+        "number": number,
         "name": f"{step.name}: {check.title}",
         "name_format": "text",
         "score": check.points,

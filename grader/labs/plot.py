@@ -100,8 +100,8 @@ def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, *
 
 def style(number: int) -> dict[str, str]:
     """Colour, marker and dash of the series of this number, from 0."""
-    place = number % len(SERIES)
-    return {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
+    index = number % len(SERIES)
+    return {"color": SERIES[index], "marker": MARKERS[index], "linestyle": DASHES[index]}
 
 
 def line(number: int) -> dict[str, str]:
