@@ -75,7 +75,7 @@ def comments(code: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _worded(code: str) -> str:
-    """The code with its comments in the language in use, a longer one on lines of its own."""
+    """The code with its comments in the language in use; one without a translation stays English."""
     lines = code.splitlines()
     for first, count, text in reversed(list(comments(code))):
         translation = _(text)
@@ -122,5 +122,5 @@ def ways(variants: str) -> list[RightWay]:
 
 
 def shipped(step: str) -> bytes:
-    """The solution of a step as a kit holds it. Raises NoSolution."""
+    """The solution of a step as JSON, as a kit holds it. Raises NoSolution."""
     return msgspec.json.encode(_solution(step)) + b"\n"

@@ -94,7 +94,8 @@ class TorchFacts(msgspec.Struct):
 
 
 def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None) -> Iterator[Finding]:
-    """Examines everything that grading needs; torch is imported, and code graded, in separate processes."""
+    """The findings on everything that grading needs; torch is imported, and code graded, in separate processes.
+    `folder` has the learner's files; `looking_at` is called with the name of what is examined next."""
     yield python()
     looking_at(_("packages"))
     yield packages(paths.ROOT / "requirements/base.lock")
@@ -119,8 +120,8 @@ def examine(folder: Path, looking_at: Callable[[str], None] = lambda what: None)
 
 
 def published(root: Path) -> Iterator[Finding]:
-    """The files of a class that one `git add -A` would publish: names, marks, what students handed in; nothing if there
-    are none."""
+    """A finding on the files of a class in the clone `root` that one `git add -A` would publish: names, marks, what
+    students handed in; nothing if there are none, or no clone."""
     listing = ["git", "-C", str(root), "-c", "core.quotePath=off", "ls-files", "-co", "--exclude-standard", "-z"]
     try:
         there = subprocess.run(listing, capture_output=True, timeout=20, check=True).stdout.decode(errors="replace")
@@ -165,7 +166,7 @@ def table(findings: list[Finding]) -> RenderableType:
 
 
 def python() -> Finding:
-    """Examines the version of Python."""
+    """The finding on the version of Python."""
     says = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.version_info < OLDEST:
         newest = _("{found}; 3.11 or newer is needed", found=says)
@@ -174,7 +175,7 @@ def python() -> Finding:
 
 
 def packages(lock: Path) -> Finding:
-    """Examines the installed packages, compared with the pins."""
+    """The finding on the installed packages, compared with the pins in the file `lock`."""
     what = _("packages")
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
@@ -193,7 +194,7 @@ def packages(lock: Path) -> Finding:
 
 
 def exercises(folder: Path) -> Finding:
-    """Examines the learner's files: whether there are stubs or work to grade."""
+    """The finding on the learner's files: whether there are stubs or work to grade."""
     what = _("exercises")
     if not folder.is_dir():
         return Finding(what, "broken", _("there is no folder {folder}", folder=folder), "make exercises")
@@ -208,7 +209,7 @@ def exercises(folder: Path) -> Finding:
 
 
 def temporary_folder() -> Finding:
-    """Examines the temporary folder, in which workers get theirs."""
+    """The finding on the temporary folder, in which each worker gets one."""
     what = _("temporary folder")
     try:
         place = tempfile.gettempdir()
@@ -224,7 +225,8 @@ def temporary_folder() -> Finding:
 
 
 def ask_torch() -> TorchFacts | str:
-    """Facts that torch reports about itself, from another process; else the reason why it can't."""
+    """Facts that torch reports about itself, asked in another process; a phrase with the reason if it can't be
+    imported."""
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS, cwd="/"
@@ -240,7 +242,7 @@ def ask_torch() -> TorchFacts | str:
 
 
 def devices(facts: TorchFacts) -> Finding:
-    """The devices on which checks can run."""
+    """The finding on the devices on which checks can run."""
     what = _("devices")
     named = f"{facts.accelerator} ({facts.label})" if facts.label else facts.accelerator
     says = ", ".join(filter(None, ("cpu", named)))
@@ -253,7 +255,7 @@ def devices(facts: TorchFacts) -> Finding:
 
 
 def kernels() -> Finding:
-    """Examines Triton, which one step needs, by running a kernel of two lines in its interpreter."""
+    """The finding on Triton, which one step needs: its interpreter runs a kernel of two lines."""
     if importlib.util.find_spec("triton") is None:
         return Finding("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
     environment = os.environ | {"TRITON_INTERPRET": "1"}
@@ -276,7 +278,7 @@ def kernels() -> Finding:
 
 
 def trial_run() -> Iterator[Finding]:
-    """Grades an empty file: this exercises the warm process, the judge, a worker and its isolation."""
+    """The findings on grading and on isolation, from grading an empty file; only the first if grading fails."""
     name = choice.step_names()[0]
     nothing = submissions.Submission("doctor", {name: (f"doctor/{name}.py", "nothing = None\n")})
     try:
@@ -298,7 +300,7 @@ def trial_run() -> Iterator[Finding]:
 
 
 def isolation(report: Report) -> Finding:
-    """Examines the isolation layers that were in force in a report."""
+    """The finding on the isolation layers that were in force in a report."""
     says = ", ".join(report.isolation)
     missing = [layer for layer in ISOLATION if layer not in report.isolation]
     if not missing:
@@ -310,7 +312,7 @@ def isolation(report: Report) -> Finding:
 
 
 def spoken() -> Finding:
-    """Examines the language of the kit's messages on this machine."""
+    """The finding on the language of the kit's messages."""
     what = _("language")
     try:
         chosen = language.choose()
@@ -345,4 +347,5 @@ def _installed(name: str) -> str | None:
 
 
 def _install() -> str:
+    """The command that installs the pinned packages."""
     return f"{sys.executable} -m pip install -r requirements/base.lock"
