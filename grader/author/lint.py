@@ -42,7 +42,7 @@ def problems(wanted: str = "") -> list[str]:
     if wanted and not every:
         try:
             names = choice.chosen([wanted], solutions=SOLUTIONS)
-        except choice.Unknown as unknown:
+        except choice.UnknownChoice as unknown:
             sentence = _("{problem} Type: {command}")
             return [sentence.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
         folders = [folder for folder in folders if folder.name in names]
@@ -91,7 +91,7 @@ def in_names() -> list[str]:
 
 
 def in_reference(folder: Path) -> Iterator[str]:
-    """The mistakes that prevent a stub from being generated from the step's reference."""
+    """The mistakes that prevent a stub from being generated from the step's reference: none if it can be."""
     file = folder / "reference.py"
     faults = list(unfit_files([file] if file.exists() else [], SOLUTIONS.parent)) or list(_unreadable(file))
     yield from faults
@@ -102,7 +102,7 @@ def in_reference(folder: Path) -> Iterator[str]:
 
 
 def in_folder(folder: Path) -> Iterator[str]:
-    """Missing files in the step's folder, files that are not read, and files that are not valid Python."""
+    """The mistakes in a step's folder that show without importing it: in its files, reference, catalogue, lessons."""
     inside = [Path(entry.path) for entry in files.walk(folder, skip=["__pycache__"])]
     unfit = list(unfit_files([folder, *inside, *folders_named_as_texts(folder)], SOLUTIONS.parent))
     yield from unfit
@@ -122,7 +122,7 @@ def in_folder(folder: Path) -> Iterator[str]:
 
 
 def in_modules(folder: Path) -> Iterator[str]:
-    """The mistakes found by importing the step, once its folder has none."""
+    """The mistakes found by importing the step, once `in_folder` finds none; none if it lacks a package here."""
     from grader.oracle.live import Solution
 
     step = Solution(folder)
@@ -156,7 +156,7 @@ def in_modules(folder: Path) -> Iterator[str]:
 
 
 def _unreadable(file: Path) -> Iterator[str]:
-    """The sentence on a file that is missing, can't be read or is not Python."""
+    """Yields one sentence if a file is missing, can't be read or is not Python; nothing for others."""
     if not file.exists():
         yield _("{file} is missing: write it.").format(file=shown(file))
     elif faults := list(unread(file)):
@@ -228,7 +228,7 @@ def _in_catalogue(folder: Path) -> Iterator[str]:
 
 
 def _in_documents(folder: Path) -> Iterator[str]:
-    """Entries that can't be read, and those without a translation."""
+    """Entries of the catalogues in a folder that can't be read, lack a translation, or nudge without a question."""
     try:
         english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
         texts = mistakes.texts(folder, english)
@@ -322,7 +322,7 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    """The mistakes in the catalogue and the variants: drafts, unknown names and checks."""
+    """The mistakes in the catalogue and the variants of a step: drafts, unknown names and checks."""
     files, public = mistakes.files_of(step.folder), _public(step)
     file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
@@ -347,7 +347,7 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
 
 
 def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
-    """A sentence if the reference does not define the name."""
+    """Yields one sentence, which starts with `where`, if the name is not among the reference's public ones."""
     if name not in public:
         yield _("{where} names {name}, which the reference does not define: choose from {known}.").format(
             where=where, name=name, known=", ".join(public)
@@ -355,12 +355,13 @@ def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
 
 
 def _public(step: Solution) -> list[str]:
+    """The names that the step's reference defines itself."""
     own = step.reference.__name__
     return [name for name, value in vars(step.reference).items() if getattr(value, "__module__", "") == own]
 
 
 def _fault(file: Path, error: BaseException) -> str:
-    """An exception as one line, with its last position in a step's folder."""
+    """A sentence on an exception, with its last position in a step's folder, else with `file`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(SOLUTIONS):
             return _("{file}:{line}: {error}: fix it.").format(
@@ -377,7 +378,7 @@ def _said(error: BaseException) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
-    every = problems(wanted)
-    print("\n".join(every), end="\n" if every else "", file=sys.stderr)
-    return 1 if every else 0
+    """Prints lines mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
+    lines = problems(wanted)
+    print("\n".join(lines), end="\n" if lines else "", file=sys.stderr)
+    return 1 if lines else 0

@@ -31,7 +31,7 @@ def unfit_files(paths: Iterable[Path], course: Path) -> Iterator[str]:
 
 
 def unread(file: Path) -> Iterator[str]:
-    """The sentence on a file that is not in UTF-8, that this user may not read, or that is a folder."""
+    """Yields one sentence if a file is not in UTF-8, may not be read or is a folder; nothing for others."""
     try:
         file.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -117,8 +117,8 @@ def messages(whose: str, language: str) -> dict[str, str]:
 
     sources = [CATALOGUES / f"{language}.po"]
     if whose == STEPS:
-        places = ("mistakes*.md", "*/*/mistakes*.md", "*/*/mistakes/*.md")
-        documents = [path for place in places for path in SOLUTIONS.glob(place)]
+        patterns = ("mistakes*.md", "*/*/mistakes*.md", "*/*/mistakes/*.md")
+        documents = [path for pattern in patterns for path in SOLUTIONS.glob(pattern)]
         sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), *sorted(documents)]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

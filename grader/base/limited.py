@@ -34,7 +34,7 @@ class OverBudget(Exception):
     """A call took more time or memory than one person's files may take. One sentence."""
 
 
-class Limited:
+class LimitedProcess:
     """Calls functions of ours in a process that is started at the first call, and again after one that was ended.
 
     Arguments and results are copied. Calls from several threads wait for each other. `close` it.

@@ -227,7 +227,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     steps: list[StepMark] = []
 
 
-class Tried(msgspec.Struct):
+class AttemptMark(msgspec.Struct):
     """One of several attempts: its points, None if it is open, and when it was handed in."""
 
     points: float | None
@@ -273,7 +273,7 @@ class Graded(msgspec.Struct, kw_only=True):
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
-    tries: list[Tried] = []  # every attempt that was graded, the oldest first
+    tries: list[AttemptMark] = []  # every attempt that was graded, the oldest first
     files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 

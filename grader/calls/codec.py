@@ -31,10 +31,10 @@ from grader.calls.values import (
     HandleId,
     Items,
     MetaTensor,
-    Named,
+    NamedValues,
     Opaque,
     Order,
-    Placed,
+    PlacedTensor,
     StoredArray,
     StoredTensor,
     as_tensor,
@@ -69,7 +69,7 @@ def encode_call(call: Call) -> bytes:
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
-    """A call from its bytes; its tensors are not wrapped in `Placed`."""
+    """A call from its bytes; its tensors are not wrapped in `PlacedTensor`."""
     call, due = decode_call_later(header, payload)
     call.first = tuple([due(earlier) for earlier in call.first])
     return due(call)
@@ -172,7 +172,7 @@ def packed(value: Any, tensors: dict[str, Tensor]) -> Any:
         value,
         lambda leaf: _packed_leaf(leaf, tensors),
         lambda items: Items(list(items)),
-        lambda items: Named(dict(items)),
+        lambda items: NamedValues(dict(items)),
     )
 
 
@@ -185,12 +185,12 @@ def _packed_leaf(value: Any, tensors: dict[str, Tensor]) -> Any:
             return value[:MAX_TEXT]
         case int():
             return value if value.bit_length() <= INT_BITS else BigInt(hex(value))
-        case Placed(tensor, device):
+        case PlacedTensor(tensor, device):
             if device == "meta":
                 return MetaTensor(list(tensor.shape), DTYPE_NAMES[tensor.dtype])
             return StoredTensor(*_put_aside(tensor, tensors, device))
         case Tensor():
-            return _packed_leaf(Placed(value, str(value.device)), tensors)
+            return _packed_leaf(PlacedTensor(value, str(value.device)), tensors)
         case np.ndarray():
             return StoredArray(*_put_aside(as_tensor(value), tensors))
         case Opaque(what):
@@ -199,15 +199,15 @@ def _packed_leaf(value: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def unpacked(value: Any, tensors: Mapping[str, Tensor], enveloped: bool = True, depth: int = 0) -> Any:
-    """A value from its header and tensors, wrapped (`Placed`) or bare. Raises BadMessage, KeyError, …"""
+    """A value from its header and tensors, wrapped (`PlacedTensor`) or bare. Raises BadMessage, KeyError, …"""
     match value:
         case StoredTensor(key, device, order):
             tensor = _as_it_lay(tensors[key], order)
-            return Placed(tensor, device) if enveloped else tensor
+            return PlacedTensor(tensor, device) if enveloped else tensor
         case Items(items):
             _require_shallow(depth)
             return tuple([unpacked(item, tensors, enveloped, depth + 1) for item in items])
-        case Named(names):
+        case NamedValues(names):
             _require_shallow(depth)
             return {name: unpacked(item, tensors, enveloped, depth + 1) for name, item in names.items()}
         case StoredArray(key, order):
@@ -216,7 +216,7 @@ def unpacked(value: Any, tensors: Mapping[str, Tensor], enveloped: bool = True, 
             if extent(shape) > 1 << 48:
                 raise BadMessage("a tensor of absurd size")
             tensor = torch.empty(shape, dtype=DTYPES[dtype], device="meta")
-            return Placed(tensor, "meta") if enveloped else tensor
+            return PlacedTensor(tensor, "meta") if enveloped else tensor
         case BigInt(digits):
             return int(digits, 16)
     return value

@@ -245,13 +245,13 @@ def _new_storages(op: Op, args: tuple[Any, ...], result: Any) -> Iterator[tuple[
             yield leaf, storage
 
 
-def _is_of(place: int, args: Iterable[Any]) -> bool:
-    """Whether the storage at this place in memory is that of an argument."""
+def _is_of(address: int, args: Iterable[Any]) -> bool:
+    """Whether the storage at this address is that of an argument."""
     for leaf in args:
         if isinstance(leaf, Tensor):
-            if _has_storage(leaf) and storage_of(leaf).data_ptr() == place:
+            if _has_storage(leaf) and storage_of(leaf).data_ptr() == address:
                 return True
-        elif isinstance(leaf, list | tuple) and _is_of(place, leaf):
+        elif isinstance(leaf, list | tuple) and _is_of(address, leaf):
             return True
     return False
 
@@ -340,9 +340,9 @@ class SavedForBackward(EveryOp):
         """Adds, once the call is over, the storages that are still alive, except that of its result."""
         returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
         left = self._made.keys() - self._seen.keys() - self._ours - returned
-        if any(not self._made[place][0].expired() for place in left):
+        if any(not self._made[address][0].expired() for address in left):
             gc.collect()
-        storages = [self._made[place] for place in left]
+        storages = [self._made[address] for address in left]
         self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
@@ -365,9 +365,9 @@ class SavedForBackward(EveryOp):
         """Counts the elements of a saved tensor's storage, unless it was counted or is a parameter's; returns the
         tensor."""
         storage = saved.untyped_storage()
-        place = storage.data_ptr()
-        if place not in self._ours and place not in self._seen:
-            self._seen[place] = storage
+        address = storage.data_ptr()
+        if address not in self._ours and address not in self._seen:
+            self._seen[address] = storage
             self.measured += storage.nbytes() // saved.element_size()
         return saved
 

@@ -26,7 +26,7 @@ from grader.calls.counters import (
     SavedForBackward,
 )
 from grader.calls.private_torch import FunctionMode, UncompiledMode, beside_modes, in_place_of, tree_map
-from grader.calls.reads import FunctionNames, Reads, Watched
+from grader.calls.reads import FunctionNames, FunctionRecorder, Reads
 from grader.calls.values import leaves
 
 
@@ -44,7 +44,7 @@ class Circumstances(Contexts):
         super().__init__()
         self._options, self._built_ins = options, built_ins
         on_meta = (options.device == "meta" and not trusted) or Reads.record is not None
-        self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
+        self._functions = (FunctionRecorder if on_meta else FunctionNames)() if options.functions or on_meta else None
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
@@ -335,7 +335,7 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
     return noting
 
 
-class _Mapped(mmap.mmap):
+class _CountedMap(mmap.mmap):
     """A memory-mapped file, which counts as allocated."""
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
@@ -344,7 +344,7 @@ class _Mapped(mmap.mmap):
         return mapping
 
 
-mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there
+mmap.mmap = _CountedMap  # type: ignore[misc]  # np.memmap looks it up there
 _START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
 _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals

@@ -89,12 +89,12 @@ def step_by(optimizer: object, learning_rate: float) -> None:
 def outline(module: nn.Module) -> dict[str, Tensor]:
     """Every parameter by name, in its shape and dtype, filled with one number: a vector with its mean rounded to a
     whole number, a matrix with its index, that of the first name if two names share a parameter."""
-    places: dict[int, int] = {}
+    indexes: dict[int, int] = {}
     filled: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         value = parameter.detach()
-        place = places.setdefault(id(parameter), len(places))
-        filled[name] = torch.full_like(value, round(float(value.mean())) if value.dim() < 2 else place)
+        index = indexes.setdefault(id(parameter), len(indexes))
+        filled[name] = torch.full_like(value, round(float(value.mean())) if value.dim() < 2 else index)
     return filled
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from grader.calls import devices
 from grader.calls.call import MAX_NAMES, Call
-from grader.calls.reads import Reads, Record, Watched
+from grader.calls.reads import FunctionRecorder, Reads, Record
 from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import HandleId, leaves, mapped
 
@@ -186,7 +186,7 @@ def _filled(leaf: Any) -> Any:
 
 def _work(target: Any, inputs: Inputs) -> Work:
     """Calls the target, and returns the torch functions that it used."""
-    with Watched() as functions:
+    with FunctionRecorder() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
     functions.look()
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

@@ -52,7 +52,7 @@ class Record:
         while frame.f_back is not None and not self._is_authors(frame):
             frame = frame.f_back
         site = (frame.f_code.co_filename, frame.f_lineno)
-        return kind, site, Watched.calling, tuple(tensor.shape), tensor.dtype
+        return kind, site, FunctionRecorder.calling, tuple(tensor.shape), tensor.dtype
 
     def _is_authors(self, frame: kinds.FrameType) -> bool:
         root = str(frame.f_globals.get("__name__")).partition(".")[0]
@@ -204,7 +204,7 @@ def _is_torchs_own(func: Callable[..., Any]) -> bool:
     return isinstance(func, PLAIN) and not str(getattr(func, "__module__", None)).startswith("_")
 
 
-class Watched(FunctionNames):
+class FunctionRecorder(FunctionNames):
     """Records the torch functions of a call on `meta`, or of the same call on the CPU. What shows a tensor is answered
     without torch, and what copies one from `meta` by the record."""
 
@@ -252,7 +252,7 @@ class Watched(FunctionNames):
     ) -> Any:
         """Calls a function of torch and, while reads are recorded, notes which one is reading."""
         if Reads.record is not None:  # a read inside a function is told from one of the author's own
-            Watched.calling = str(getattr(func, "__name__", ""))
+            FunctionRecorder.calling = str(getattr(func, "__name__", ""))
             if func is torch.tensor:  # it reads the numbers in a list past the dispatcher
                 for leaf in leaves(args):
                     if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.numel() == 1:

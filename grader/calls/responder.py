@@ -23,7 +23,7 @@ from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, 
 from grader.calls.private_torch import run_backward
 from grader.calls.reads import FunctionNames, Reads
 from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
-from grader.calls.values import HandleId, Placed, leaves
+from grader.calls.values import HandleId, PlacedTensor, leaves
 
 CALLS_APART = 1_000_003  # between the seeds of a check's calls
 BACKWARD = "backward"  # the place of an error that no line of the called code raised
@@ -293,7 +293,7 @@ class Responder:
             outcome.raised = self.describe(error)
             outcome.raised.function = outcome.raised.function or BACKWARD
 
-    def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
+    def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, PlacedTensor | None]:
         """Back-propagates fixed cotangents from a result. Returns the gradient of each argument and parameter, by name;
         None for those that no path leads to."""
         wanted = dict(inputs.leaves)
@@ -318,7 +318,7 @@ class Responder:
             self.quiet()
         return {
             # Copied: a later call may scale a parameter's gradient in place, as clipping does.
-            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))
+            name: None if leaf.grad is None else PlacedTensor(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))
             for name, leaf in wanted.items()
         }
 

@@ -25,7 +25,7 @@ from grader.calls.values import (
     MAX_TENSOR_ELEMENTS,
     HandleId,
     Opaque,
-    Placed,
+    PlacedTensor,
     as_tensor,
     extent,
     mapped_by_path,
@@ -182,7 +182,7 @@ def travelling(value: Any, handle_of: Callable[[Any], HandleId], depth: int = 0)
     return Opaque(f"an object of type {type(value).__qualname__}")
 
 
-def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+def _travelling_tensor(value: Tensor) -> PlacedTensor | Opaque:
     """The tensor with its values on the CPU, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) not in devices.tensor_types():
@@ -194,8 +194,8 @@ def _travelling_tensor(value: Tensor) -> Placed | Opaque:
     if value.dtype not in DTYPE_NAMES:
         return Opaque(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')} and shape {shape}")
     if value.device.type == "meta":
-        return Placed(value.detach(), "meta")
-    return Placed(value.detach().resolve_neg().to("cpu"), str(value.device))
+        return PlacedTensor(value.detach(), "meta")
+    return PlacedTensor(value.detach().resolve_neg().to("cpu"), str(value.device))
 
 
 def _travelling_array(value: np.ndarray[Any, Any]) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls import devices
-from grader.calls.values import Placed, leaves, mapped
+from grader.calls.values import PlacedTensor, leaves, mapped
 from grader.checks.bounded import lifted
 from grader.checks.compare import (
     Tolerance,
@@ -138,7 +138,8 @@ def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
 def on_meta(answer: Answer) -> Answer:
     """An answer of the reference as the same call gives it on the device `meta`: the shapes are the same there."""
     value = mapped(
-        answer.outcome.value, lambda leaf: Placed(leaf.tensor.to("meta"), "meta") if isinstance(leaf, Placed) else leaf
+        answer.outcome.value,
+        lambda leaf: PlacedTensor(leaf.tensor.to("meta"), "meta") if isinstance(leaf, PlacedTensor) else leaf,
     )
     return Answer(answer._implementation, answer.exchange, replace(answer.outcome, value=value, gradients={}))
 
@@ -171,7 +172,7 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
     got.exchange.right = part is None
 
 
-def _gradients(expected: Any) -> dict[str, Placed | None]:
+def _gradients(expected: Any) -> dict[str, PlacedTensor | None]:
     return expected.outcome.gradients if isinstance(expected, Answer) else {}
 
 
@@ -258,7 +259,11 @@ def repeats(call: Callable[[], Answer]) -> Answer:
     first, again = call(), call()
     one, other = (list(leaves(answer.outcome.value)) for answer in (first, again))
     for mine, theirs in zip(one, other, strict=False):
-        if isinstance(mine, Placed) and isinstance(theirs, Placed) and mine.tensor.shape == theirs.tensor.shape:
+        if (
+            isinstance(mine, PlacedTensor)
+            and isinstance(theirs, PlacedTensor)
+            and mine.tensor.shape == theirs.tensor.shape
+        ):
             with lifted():
                 gap = (mine.tensor.double() - theirs.tensor.double()).abs().nan_to_num(0.0, 0.0, 0.0)
             largest = float(gap.max()) if gap.numel() else 0.0
@@ -342,4 +347,4 @@ def _placed(value: Any, got: Answer) -> Any:
     call = got.exchange.call
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
     place = devices.place(got._implementation._device) if is_given else devices.CPU
-    return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
+    return mapped(value, lambda leaf: PlacedTensor(leaf, place) if isinstance(leaf, Tensor) else leaf)

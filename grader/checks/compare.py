@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Parting
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor
 from grader.checks.value_text import show_apart, show_number, show_tensor, show_value
 
 # A straightforward implementation rounds each of its sums once or twice per term, and errors of random sign add up like
@@ -56,7 +56,7 @@ def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str 
             _require_items(got, expected, tolerance, where)
         case dict():
             _require_entries(got, expected, tolerance, where)
-        case Placed():
+        case PlacedTensor():
             _require_tensor(got, expected, tolerance, where)
         case np.ndarray():
             _require_array(got, expected, tolerance, where)
@@ -94,10 +94,10 @@ def _inside(where: str, place: str) -> str:
     return f"{where}, {place}" if where else place
 
 
-def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+def _require_tensor(got: Any, expected: PlacedTensor, tolerance: Tolerance, where: str) -> None:
     """Raises CheckFailed unless `got` is a tensor of the same shape, dtype and device, with values within the
     tolerance."""
-    if not isinstance(got, Placed):
+    if not isinstance(got, PlacedTensor):
         raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), got, where)
     require_same_kind(got, expected, where)
     if expected.device != "meta" and not torch.equal(got.tensor, expected.tensor):
@@ -109,13 +109,13 @@ def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Toleranc
     """Raises CheckFailed unless `got` is a NumPy array of the same shape and dtype, with values within the
     tolerance."""
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
-    if isinstance(got, Placed):
+    if isinstance(got, PlacedTensor):
         tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
         sentence = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
         raise CheckFailed(located(sentence, where))
     if not isinstance(got, np.ndarray):
         raise _another_kind(wanted, got, where)
-    _require_tensor(Placed(as_tensor(got), ""), Placed(as_tensor(expected), ""), tolerance, where)
+    _require_tensor(PlacedTensor(as_tensor(got), ""), PlacedTensor(as_tensor(expected), ""), tolerance, where)
 
 
 def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
@@ -136,7 +136,7 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
     """The failure of an answer of another type or value: both as text, below `where` in the answer."""
     shown = show_value(got)
-    if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
+    if shown == expected and isinstance(got, PlacedTensor):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
     sentence = _("expected  {expected}\ngot       {got}").format(expected=expected, got=shown)
     return CheckFailed(located(sentence + ("" if where else returned_nothing(got)), where))
@@ -149,7 +149,9 @@ def returned_nothing(got: Any) -> str:
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
 
 
-def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
+def require_gradients(
+    got: dict[str, PlacedTensor | None], expected: dict[str, PlacedTensor | None], tolerance: Tolerance
+) -> None:
     """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros if zeros, up to rounding, are
     expected."""
     largest: float | None = None
@@ -172,7 +174,7 @@ def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed 
             raise no_gradient(name)
 
 
-def largest_of(gradients: dict[str, Placed | None]) -> float:
+def largest_of(gradients: dict[str, PlacedTensor | None]) -> float:
     """The largest size in any of the gradients."""
     tensors = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
     return max([0.0, *(magnitude(tensor, 0.0) for tensor in tensors)])
@@ -194,7 +196,7 @@ def no_gradient(name: str) -> CheckFailed:
     )
 
 
-def require_same_kind(got: Placed, expected: Placed, where: str = "") -> None:
+def require_same_kind(got: PlacedTensor, expected: PlacedTensor, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
     mine, wanted = got.tensor, expected.tensor
     if mine.shape == wanted.shape and mine.dtype == wanted.dtype and got.device == expected.device:
@@ -231,16 +233,16 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     wrong = apart & ~(got.isnan() & expected.isnan())
     if not bool(wrong.any()):
         raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
-    place = tuple(int(index) for index in wrong.nonzero()[0])
+    index = tuple(int(index) for index in wrong.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
-    wanted, shown = show_apart(expected[place], got[place])
+    wanted, shown = show_apart(expected[index], got[index])
     lines = [
-        _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
-        _("got       {got}").format(got=show_tensor(got, around=place) if place else shown),
+        _("expected  {expected}").format(expected=show_tensor(expected, around=index) if index else wanted),
+        _("got       {got}").format(got=show_tensor(got, around=index) if index else shown),
     ]
-    if place:  # a single number has no index
+    if index:  # a single number has no index
         parting = _("first difference at {place}: expected {expected}, got {got}")
-        lines.append(parting.format(place=list(place), expected=wanted, got=shown))
+        lines.append(parting.format(place=list(index), expected=wanted, got=shown))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():
@@ -249,7 +251,7 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, place))
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, index))
     if is_double and finite.numel() and finite.numel() == count:
         _notice_float32(failure, got, expected, apart)
     raise failure
@@ -279,10 +281,10 @@ def _rounded(got: Tensor, expected: Tensor) -> bool:
     return bool((shares > 0).any() and (shares < 0).any())
 
 
-def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
+def _parting(expected: Tensor, got: Tensor, apart: Tensor, index: tuple[int, ...]) -> Parting | None:
     """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
     wanted, own, differs = (
-        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
+        tensor[index[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
@@ -290,8 +292,8 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...
         expected=_drawable(wanted),
         got=_drawable(own),
         differs=differs.tolist(),
-        slice=list(place[:-2]),
-        place=[0, 0, *place][-2:],
+        slice=list(index[:-2]),
+        place=[0, 0, *index][-2:],
     )
 
 

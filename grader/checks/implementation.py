@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.call import Call, Measure, Options, Outcome
-from grader.calls.values import HandleId, Placed, bare, leaves, mapped
+from grader.calls.values import HandleId, PlacedTensor, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.bounded import lifted
 from grader.checks.compare import returned_nothing
@@ -179,7 +179,7 @@ class Answer:
     def tensor(self) -> Tensor:
         """The value, which must be one tensor."""
         self._implementation._before_reading()
-        if not isinstance(self.outcome.value, Placed):
+        if not isinstance(self.outcome.value, PlacedTensor):
             raise CheckFailed(
                 _("expected  a tensor\ngot       {got}").format(got=show_value(self.outcome.value))
                 + returned_nothing(self.outcome.value),
@@ -204,7 +204,8 @@ class Answer:
         """The values, which must be a tuple or list of `count` tensors."""
         self._implementation._before_reading()
         value = self.outcome.value
-        if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
+        fits = isinstance(value, tuple) and len(value) == count
+        if not (fits and all(isinstance(item, PlacedTensor) for item in value)):
             raise CheckFailed(
                 _("expected  a tuple of {count} tensors\ngot       {got}").format(count=count, got=show_value(value))
                 + returned_nothing(value),

@@ -62,7 +62,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Passed:
+class PassRecord:
     """The record of a check that passed: all that its verdict says besides the answers."""
 
     called: frozenset[str]
@@ -82,7 +82,7 @@ class Script:
     of them that have passed, by their digest. `reached` are the digests of such answers up to each group."""
 
     groups: list[list[bytes]]
-    passed: dict[bytes, Passed] = field(default_factory=dict)
+    passed: dict[bytes, PassRecord] = field(default_factory=dict)
     reached: set[bytes] = field(default_factory=set)
 
     def reach(self, queue: Queue) -> None:
@@ -92,7 +92,7 @@ class Script:
                 return
             self.reached.add(value)
 
-    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], Passed | None]:
+    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], PassRecord | None]:
         """Sends the messages again, group by group, and returns them with their answers, and the record of these
         answers if they are known to pass. It stops after a group with unknown answers: a check may make the next
         messages from them."""
@@ -309,7 +309,7 @@ def passed(
         verdict = _run(function, queue, reference, seed)
     except Exception:  # whatever it is, the check is asked again
         return None
-    found = Passed(
+    found = PassRecord(
         verdict.called,
         tuple(exchange.name for exchange in verdict.exchanges if exchange.is_asked),
         verdict.drawn,

@@ -54,7 +54,7 @@ Returned = TypeVar("Returned")
 Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
 
 
-class _Asked:
+class _RegimeRequest:
     axes: tuple[int, ...]
     without: Mapping[str, str]
 
@@ -72,7 +72,7 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class AskedFunction(_Asked):
+class AskedFunction(_RegimeRequest):
     """The way to call a function: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(got, inputs)` in its place if the answer is random. `long_terms` are those of a
@@ -93,7 +93,7 @@ class AskedFunction(_Asked):
 
 
 @dataclass(frozen=True)
-class AskedModule(_Asked):
+class AskedModule(_RegimeRequest):
     """The way to make a module, `made(tokens)` gives its arguments, and to call it: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half if it has any, else `without` names NO_DROPOUT; and with the arguments by name

@@ -19,7 +19,7 @@ from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Reproduction
 from grader.calls.call import Call
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor
 from grader.checks.backends import Exchange
 from grader.checks.compare import (
     SCALE_FLOOR,
@@ -41,7 +41,7 @@ class Due:
     """The expected answer. `part` is an index into it, as text; `raises` says why an error was due."""
 
     wanted: Any = None
-    gradients: dict[str, Placed | None] = field(default_factory=dict)
+    gradients: dict[str, PlacedTensor | None] = field(default_factory=dict)
     tolerance: Tolerance = Tolerance()
     part: str = ""
     raises: str = ""
@@ -252,7 +252,7 @@ class _Program:
                 yield f"assert {result}.keys() == {set(wanted)!r}, {result}.keys()"
                 for key, part in wanted.items():
                     yield from self._asserts(f"{result}[{key!r}]", part, f"{name}_{key}")
-            case Placed() | Tensor() | np.ndarray():
+            case PlacedTensor() | Tensor() | np.ndarray():
                 yield self._compared(result, wanted, name)
             case HandleId():
                 yield f"assert isinstance({result}, torch.nn.Module)"
@@ -267,7 +267,7 @@ class _Program:
 
     def _compared(self, result: str, wanted: Any, name: str, room: float | None = None) -> str:
         assert self.due is not None
-        tensor = wanted.tensor if isinstance(wanted, Placed) else wanted
+        tensor = wanted.tensor if isinstance(wanted, PlacedTensor) else wanted
         variable = self._free(name)
         self.lines.append(f"{variable} = {self._literal(tensor, variable)}")
         if isinstance(tensor, Tensor) and tensor.is_meta:
@@ -279,7 +279,7 @@ class _Program:
 
     # --- gradients ---
 
-    def _failing_gradients(self) -> dict[str, tuple[Placed, float]]:
+    def _failing_gradients(self) -> dict[str, tuple[PlacedTensor, float]]:
         """The gradients that do not agree, if the values do."""
         due, outcome = self.due, self.about.outcome
         if due is None or outcome is None or not due.gradients:
@@ -300,7 +300,7 @@ class _Program:
                 failing[name] = wanted, room
         return dict(list(failing.items())[:2])
 
-    def _compare_gradients(self, call: Call, failing: dict[str, tuple[Placed, float]], arguments: str) -> None:
+    def _compare_gradients(self, call: Call, failing: dict[str, tuple[PlacedTensor, float]], arguments: str) -> None:
         assert self.due is not None
         outputs = ", ".join(paths_of("result", self.due.wanted))
         self.lines += [

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.calls.call import Call
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
 FULLY_SHOWN = 12  # most elements of an argument that is shown in numbers
@@ -82,7 +82,7 @@ def _names(items: Iterable[tuple[str, str]]) -> str:
 def _leaf(value: Any) -> str:
     """One value as text, of at most 80 characters if it is plain; a large tensor is only described."""
     match value:
-        case Placed(tensor=tensor) | (Tensor() as tensor):
+        case PlacedTensor(tensor=tensor) | (Tensor() as tensor):
             return show_tensor(tensor) if _is_short(tensor) else _("a tensor of {kind}").format(kind=_kind(tensor))
         case np.ndarray():
             return show_array(value)
@@ -201,7 +201,7 @@ def paths_of(result: str, wanted: Any) -> Iterator[str]:
     elif isinstance(wanted, dict):
         for key in sorted(wanted, key=str):
             yield from paths_of(f"{result}[{key!r}]", wanted[key])
-    elif isinstance(wanted, Placed | Tensor):
-        tensor = wanted.tensor if isinstance(wanted, Placed) else wanted
+    elif isinstance(wanted, PlacedTensor | Tensor):
+        tensor = wanted.tensor if isinstance(wanted, PlacedTensor) else wanted
         if tensor.is_floating_point():
             yield result

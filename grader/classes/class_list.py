@@ -19,7 +19,7 @@ from grader.base.names import Roll, look
 from grader.base.paths import STEP_NAME, typed
 from grader.course.submissions import readable
 from grader.course.unread import ARCHIVE
-from grader.marks.register import NONE, Enrolled, Register
+from grader.marks.register import NONE, Register, RosterEntry
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 HANGUL = re.compile("[가-힣]")
@@ -59,7 +59,7 @@ def _called(found: Iterable[Person], register: Register) -> list[Person]:
     return [_enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant]
 
 
-def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
+def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, RosterEntry]) -> RosterEntry | None:
     """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
@@ -82,7 +82,7 @@ def _run_on(name: str) -> set[str]:
     return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
 
-def _enrolled(person: Person, entry: Enrolled) -> Person:
+def _enrolled(person: Person, entry: RosterEntry) -> Person:
     """The student of the download with the name, login, id and section of the roster."""
     login = person.login or next(iter(entry.logins), "")
     return replace(
@@ -106,7 +106,7 @@ def _share(students: dict[str, Person], group: str, members: Sequence[str], regi
     for name in own.values():
         if name in students:
             continue
-        entry = register.people.get(name, Enrolled(name))
+        entry = register.people.get(name, RosterEntry(name))
         shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
@@ -140,7 +140,7 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
     bare = {name: person.bare for name, person in students.items() if person.bare}
     logins: dict[str, list[str]] = defaultdict(list)
     for name, person in students.items():
-        entry = register.people.get(name, Enrolled(name))
+        entry = register.people.get(name, RosterEntry(name))
         logins[name] = [login for login in (person.login, *entry.logins) if login]
     return Roll({name: logins[name] for name in students}, bare)
 

@@ -20,7 +20,7 @@ class NoNames(ValueError):
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackingResult:
     """The number of packed pages, and the students without one: the `ungraded` have none, and files of the `nameless`
     were not named by the platform."""
 
@@ -29,7 +29,7 @@ class Packed:
     ungraded: list[str]
 
 
-def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
+def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> PackingResult:
     """Writes the zip file, whole or not at all: each page under the name by which the platform finds its student.
 
     Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
@@ -53,7 +53,7 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
         sentence = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
         raise NoNames(sentence.format(system=to.title()))
     pack(archive, pages)
-    return Packed(len(pages), nameless, ungraded)
+    return PackingResult(len(pages), nameless, ungraded)
 
 
 def _canvas(submissions: Path) -> dict[str, str]:

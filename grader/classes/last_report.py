@@ -11,7 +11,7 @@ import msgspec
 
 from grader.base import files
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.base.limits import Limits
 from grader.base.results import Report, without_open_scores
 from grader.course import earlier, submissions
@@ -29,7 +29,7 @@ class LastReport:
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
         self._seed, self._device = seed, device
         self._grader = grader.LazyGrader(limits=limits)
-        self._reader = Limited()
+        self._reader = LimitedProcess()
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last
 

@@ -25,7 +25,6 @@ from grader.base.paths import ROOT
 from grader.course import choice, formulas, lab_log, lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
-from grader.course.choice import CORE
 from grader.marks import moments
 from grader.marks.marking import Marking
 from grader.oracle import pictures
@@ -69,7 +68,7 @@ c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}") 
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseResult:
     """The notebooks that were written, and whether a configuration was there already."""
 
     notebooks: list[Path] = field(default_factory=list)
@@ -79,14 +78,15 @@ class Released:
 def build(
     folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
     assignment: str = ASSIGNMENT,
-) -> Released:  # fmt: skip
+) -> ReleaseResult:  # fmt: skip
     """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
     with `marking`, under its own name and with its weights.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
     chosen = marking.assignment.everything if marking else chosen
-    steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    names = choice.or_core(chosen)
+    steps = [step for step in course.steps() if step.name in names]
     name = marking.assignment.name if marking else assignment
     if per_step:
         notebooks = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
@@ -100,7 +100,7 @@ def build(
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released(written, was_configured)
+    return ReleaseResult(written, was_configured)
 
 
 def _replaced(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:

@@ -136,7 +136,7 @@ def totals(term: Term) -> dict[str, Points]:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """The submissions to compare: the class's and the known ones, what was released, the unusual wrong answers, and
     which files can't be compared."""
 
@@ -149,7 +149,7 @@ class Compared:
 
 def compared(
     submissions: Path, known_sources: Iterable[Path], steps: Sequence[str] = (), results: Path | None = None
-) -> Compared:
+) -> Comparison:
     """Reads what is to be compared, of all steps or of some. Raises NoResults."""
     students = _chosen(_read(submissions, ""), steps)
     others = {
@@ -168,7 +168,7 @@ def compared(
             if entry.report and entry.student in students
         }
     damaged = [f"{name}/{step}" for name, files in students.items() for step in not_comparable(files)]
-    return Compared(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
+    return Comparison(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
 
 
 def _chosen(read: Sources, steps: Sequence[str]) -> dict[str, dict[str, str]]:

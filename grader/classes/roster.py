@@ -17,7 +17,7 @@ from pathlib import Path
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.layouts import NOT_STUDENTS, Attempt, Person
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.classes.class_list import KNOWN, STEP_FILE, people
 from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
 from grader.course import earlier, lab_log, unread
@@ -66,18 +66,18 @@ class Student:
 
 def students(
     submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
-    reader: Limited | None = None, register: Register = NONE,
+    reader: LimitedProcess | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
     """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
     the same class, the last one last. Of several attempts the last `count` are read.
 
     Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
     """
-    own = None if reader else Limited()
+    own = None if reader else LimitedProcess()
     try:
         for name in names:
             try:
-                student: Student = (reader or own or Limited()).call(
+                student: Student = (reader or own or LimitedProcess()).call(
                     read_student, submissions, name, assignment, tuple(before), attempts, register
                 )
             except OverBudget as over:

@@ -53,7 +53,7 @@ def _lab_line(parser: Parser) -> None:
 
 
 def _demo_line(parser: Parser) -> None:
-    """Adds the options of `lab`."""
+    """Adds the options of `demo`, which are those of `lab` too."""
     _common_options(parser)
     _seconds_option(parser)
     predicted = _("Your prediction: a number or words; empty for none.")
@@ -103,7 +103,8 @@ def _gpt2_line(parser: Parser) -> None:
 
 
 def _runs(command: str, module: str) -> Callable[[Namespace], int]:
-    """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
+    """A function that runs a command: it calls `run(options)` of `module`, a dotted name in `grader`, or in the folder
+    of the solutions without its name, and returns the exit code."""
 
     def run(options: Namespace) -> int:
         """Imports the command's module, which loads torch, and runs it. Returns its exit code; raises BadInput."""
@@ -125,12 +126,14 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
 
 def _demo(args: Namespace) -> int:
+    """Runs the lab `generate`, without a prediction by default. Returns its exit code; raises BadInput."""
     args.name, args.predict = "generate", args.predict or ""
     return _runs("demo", "grader.labs.command")(args)
 
 
 def _one_device(wanted: str, command: str) -> str:
-    """The device of a command that runs on one. Raises BadInput if it is not there."""
+    """The device to run on: for `all` the accelerator, if there is one. Raises BadInput, with `command` to type on the
+    CPU, if it is not here."""
     from grader.calls import devices
 
     device = devices.one(wanted)

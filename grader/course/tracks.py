@@ -78,7 +78,7 @@ def tracks(solutions: Path | None = None) -> list[Track]:
 
 
 def imported(folder: Path) -> list[str]:
-    """The other steps that the reference of a step imports, or its stub if the reference is absent."""
+    """The names of the other steps that the reference in a step's folder imports, or its stub if that is absent."""
     for name in ("reference.py", "stub.en.py"):
         if (folder / name).is_file():
             return STEP_IMPORT.findall((folder / name).read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def imported(folder: Path) -> list[str]:
 
 
 def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str]:
-    """The steps and all that they import, directly or not, in order."""
+    """The names of these steps and of all that they import, directly or not, in order."""
     needed: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -118,6 +118,7 @@ def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
 
 
 def _needed_tracks(track: Track, every: dict[str, Track]) -> list[str]:
+    """The names of the tracks with a step that this one needs."""
     return [name for name, other in every.items() if not set(track.needs).isdisjoint(other.steps)]
 
 

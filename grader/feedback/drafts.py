@@ -70,7 +70,7 @@ def draft(source: str, cluster: Cluster) -> str:
     public = cluster.result.about
     try:
         body = excision.excised(source, public, public_names(cluster.step) - {public}, cluster.step)
-    except excision.Unresolved as missing:
+    except excision.UnresolvedNames as missing:
         sentence = _("The file of the student uses {names} and does not define it.")
         raise NoDraft(sentence.format(names=missing)) from None
     except UNPARSABLE:

@@ -16,7 +16,7 @@ from grader.base.syntax import bound_and_used, parsed
 STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
 
-class Unresolved(ValueError):
+class UnresolvedNames(ValueError):
     """The excerpt uses names that the file does not define; they are its only argument, as one text."""
 
 
@@ -35,7 +35,7 @@ def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> 
     used = set().union(*map(_used, wanted))
     names = used & set(elsewhere) - {public}
     if missing := used - set().union(*map(_bound, wanted)) - names - set(dir(builtins)):
-        raise Unresolved(", ".join(sorted(missing)))
+        raise UnresolvedNames(", ".join(sorted(missing)))
     imports = [line for node in body if node in wanted and _is_import(node) for line in _import_lines(node, used)]
     imports += [f"from {_module(step)} import {', '.join(sorted(names))}"] if names else []
     own = [ast.unparse(_Inner().visit(node)) for node in body if node in wanted and not _is_import(node)]

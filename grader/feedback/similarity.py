@@ -211,15 +211,15 @@ def _without(
 def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
     """From every `WINDOW` neighbouring passages, the one with the smallest digest: a shared run of GRAM + WINDOW - 1
     nodes is never missed."""
-    grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
+    grams = [tokens[position : position + GRAM] for position in range(len(tokens) - GRAM + 1)]
     marks = [_mark(gram) for gram in grams]
     positions = set()
     for start in range(max(1, len(marks) - WINDOW + 1) if marks else 0):
         window = range(start, min(start + WINDOW, len(marks)))
-        positions.add(min(window, key=lambda place: (marks[place], -place)))
-    for place in sorted(positions):
-        lines = [line for _token, line in grams[place]]
-        yield Passage(marks[place], min(lines), max(lines))
+        positions.add(min(window, key=lambda position: (marks[position], -position)))
+    for position in sorted(positions):
+        lines = [line for _token, line in grams[position]]
+        yield Passage(marks[position], min(lines), max(lines))
 
 
 def _mark(gram: Iterable[tuple[str, int]]) -> int:

@@ -32,10 +32,10 @@ def start(early: zygote_process.ZygoteProcess | None = None, *, fork: bool | Non
     """A source of judges: forked ones if that is sound, unless `fork` says otherwise. `early`: a zygote that was
     started before."""
     fork = sys.platform == "linux" if fork is None else fork
-    return Forked(early) if fork else Spawned()
+    return ForkingLauncher(early) if fork else SpawningLauncher()
 
 
-class Forked:
+class ForkingLauncher:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
     def __init__(self, early: zygote_process.ZygoteProcess | None = None) -> None:
@@ -46,7 +46,7 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
-        self.instead: Spawned | None = None  # if the zygote turns out not to be forkable
+        self.instead: SpawningLauncher | None = None  # if the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
@@ -55,7 +55,7 @@ class Forked:
         try:
             return self.instead.new() if self.instead else self._forked()
         except Unforkable:
-            self.instead = Spawned()
+            self.instead = SpawningLauncher()
             return self.instead.new()
 
     def _forked(self) -> Channel:
@@ -118,7 +118,7 @@ class Forked:
         self.process.wait(5.0)
 
 
-class Spawned:
+class SpawningLauncher:
     """Judges spawned as new interpreters."""
 
     def __init__(self) -> None:
@@ -179,4 +179,4 @@ class Spawned:
         self.stopped = False
 
 
-Judges = Forked | Spawned  # several threads may share one
+Judges = ForkingLauncher | SpawningLauncher  # several threads may share one

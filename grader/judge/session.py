@@ -18,7 +18,7 @@ from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, U
 from grader.judge.routes import without_running
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 from grader.oracle.scripts import SharedScripts
 from grader.sandbox.cpus import pinned_to_one_cpu
@@ -108,7 +108,7 @@ class Session:
         seed = step.seed(wanted)
         answers = self._answers.get(step.name)
         if answers is None or answers.seed != seed:
-            oracle = Remembered(step.oracle())
+            oracle = CachedOracle(step.oracle())
             scripts = self._scripts.of(step.name, seed)
             answers = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle), scripts)
         return answers

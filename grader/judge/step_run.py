@@ -242,8 +242,8 @@ class DeviceRun:
         for ending in self.endings:
             ending.matching = found.get(ending.check.name, [])
         verdicts = [ending.verdict for ending in self.endings]
-        for place, text, small in outcome.smaller_cases(self.step, verdicts, self._small) if self.shows_values else ():
-            self.endings[place].smaller = text, small
+        for number, text, small in outcome.smaller_cases(self.step, verdicts, self._small) if self.shows_values else ():
+            self.endings[number].smaller = text, small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
         """The probes' diagnoses, from the answers alone, of failing checks without one."""

@@ -21,7 +21,7 @@ def step_in(folder: Path) -> str | None:
 
 
 def step(grader: Grader, folder: Path) -> str | None:
-    """The current step, as `step_in` finds it, with an existing grader."""
+    """The current step, as `step_in` finds it, graded by this grader; None if every step passes. Raises GraderError."""
     submission, so_far = progress.in_folder(folder)
     return graded(grader, folder, submission, so_far, before_next(so_far)).next_step()
 
@@ -33,7 +33,8 @@ def before_next(so_far: Progress) -> list[str]:
 
 
 def graded(grader: Grader, folder: Path, submission: Submission, so_far: Progress, names: list[str]) -> Progress:
-    """The progress once these steps are graded; their verdicts are saved. Raises GraderError."""
+    """Grades these steps on the CPU, saves their verdicts in the folder, and returns the progress with them. Raises
+    GraderError."""
     if not names:
         return so_far
     results = grader.grade(submission, names, device="cpu").steps

@@ -375,7 +375,7 @@ class _Reader:
     def steps(self, table: Mapping[str, Any], key: str, place: str, tracks: object = None) -> list[str]:
         try:
             return choice.chosen(self.words(table.get(key), f"{place}.{key}"), self.words(tracks, f"{place}.tracks"))
-        except choice.Unknown as unknown:
+        except choice.UnknownChoice as unknown:
             raise self.bad(f"{place}.{key}", str(unknown).rstrip(".")) from None
 
     def words(self, value: object, place: str) -> list[str]:
@@ -391,7 +391,7 @@ class _Reader:
         for word in table:
             try:
                 step = choice.single(word)
-            except choice.Unknown as unknown:
+            except choice.UnknownChoice as unknown:
                 raise self.bad(place, str(unknown).rstrip(".")) from None
             if step not in steps:
                 raise self.bad(place, _("{step} is not a step of this assignment").format(step=step))

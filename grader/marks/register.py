@@ -42,7 +42,7 @@ SPACES = re.compile(r"[;,|]")
 
 
 @dataclass(frozen=True)
-class Enrolled:
+class RosterEntry:
     """A student on the roster: name, other names and ids in tables or on platforms, and the rest that the roster says.
     `excused` has the names of assignments, or EVERY."""
 
@@ -64,7 +64,7 @@ class Enrolled:
 class Register:
     """The students on the roster, in its order, and the groups. `columns` are Canvas's own for its assignments."""
 
-    people: Mapping[str, Enrolled] = field(default_factory=dict)
+    people: Mapping[str, RosterEntry] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ NONE = Register()
 def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignment: str = "") -> Register:
     """The roster in a folder, or the `roster` that was asked for, and the groups of an assignment; NONE without any.
     Raises BadTerm."""
-    people, columns = dict[str, Enrolled](), tuple[str, ...]()
+    people, columns = dict[str, RosterEntry](), tuple[str, ...]()
     file = roster or folder / ROSTER
     try:
         text = text_of(file, MAX_SHEET)
@@ -120,9 +120,9 @@ def _is_canvas_column(name: str) -> bool:
     return bool(title) and number[-1:] == ")" and number[:-1].isdecimal()
 
 
-def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], tuple[str, ...]]:
+def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, RosterEntry], tuple[str, ...]]:
     """The students by name, and the columns of Canvas. Raises BadTerm for a name that is there twice."""
-    people: dict[str, Enrolled] = {}
+    people: dict[str, RosterEntry] = {}
     columns = tuple[str, ...]()
     for line, row in _rows(file, text):
         columns = tuple(filter(_is_canvas_column, row))
@@ -134,14 +134,14 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
                 raise _bad(
                     file, line, _("{name} is there twice; a login or an address tells them apart", name=entry.name)
                 )
-            entry = Enrolled(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
+            entry = RosterEntry(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
             if entry.name in people:
                 raise _bad(file, line, _("{name} is there twice", name=entry.name))
         people[entry.name] = entry
     return people, columns
 
 
-def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
+def _add_usernames(people: dict[str, RosterEntry], file: Path) -> None:
     """Adds the names on GitHub, as which repositories are named, of those whom GitHub Classroom's export has linked to
     someone on the roster."""
     try:
@@ -156,12 +156,12 @@ def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
             people[meant[0]] = replace(entry, logins=(*entry.logins, username))
 
 
-def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
+def _rest(entry: RosterEntry) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
     """Everything in a roster's entry but the name."""
     return entry.logins, entry.canvas_id, entry.section, entry.since, entry.excused
 
 
-def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enrolled | None:
+def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> RosterEntry | None:
     """The student in a row; None for a row without a name, as Canvas's test student."""
     cells = {
         kind: next((row[name] for name in row if look(name) in names and row[name]), "")
@@ -189,7 +189,7 @@ def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enro
         raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     excused = frozenset(look(word) for word in SPACES.split(cells["excused"]) if word.strip())
     excused = frozenset([EVERY]) if excused & {"yes", "all", "true", "1", "x", EVERY, "예", "전부"} else excused
-    return Enrolled(
+    return RosterEntry(
         name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since, excused
     )
 

@@ -67,7 +67,7 @@ def _step(line: str) -> tuple[str, str]:
     word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
     try:
         return (choice.single(word), rest.strip()) if colon and word else ("", line)
-    except choice.Unknown:
+    except choice.UnknownChoice:
         return "", line
 
 

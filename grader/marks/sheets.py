@@ -168,7 +168,7 @@ def _step(file: Path, line: int, text: str) -> str:
     """The step of this name or number. Raises BadTerm with the line."""
     try:
         return choice.single(text)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _bad(file, line, str(unknown).rstrip(".")) from None
 
 

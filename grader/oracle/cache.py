@@ -10,10 +10,9 @@ from torch import Tensor
 from grader.calls.call import Call, Outcome
 from grader.checks.backends import Backend, Oracle
 from grader.checks.draws import Draw, Drawn
-from grader.oracle.tape import copied
 
 
-class Remembered:
+class CachedOracle:
     """Caches an oracle's answers by check, seed, device and the position of the call in the check.
 
     A check makes the same calls to its reference in the same order whatever the student answers. If it gets further
@@ -55,7 +54,7 @@ class Remembered:
         for waiting in self._asked[self._put :]:
             outcome = self._oracle.ask(waiting)
         self._put = len(self._asked)
-        self._outcomes.append(copied(outcome))  # an answer about parameters changes with them
+        self._outcomes.append(outcome.copied())  # an answer about parameters changes with them
         return outcome
 
 

@@ -11,8 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
@@ -38,7 +40,7 @@ MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake
 
 
 @dataclass(frozen=True)
-class _Explained:
+class _Explanation:
     """A misconception, the checks in which it gives the student's answers, those that it fails, and those that
     contradict it."""
 
@@ -47,7 +49,7 @@ class _Explained:
     refusing: frozenset[str]
     contradicting: frozenset[str]
 
-    def stands_beside(self, other: _Explained, enough: float) -> bool:
+    def stands_beside(self, other: _Explanation, enough: float) -> bool:
         """True if a student may have made both mistakes: together they explain `enough` checks, and neither shows in a
         check that the other explains alone."""
         shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
@@ -167,7 +169,7 @@ class Diagnostician:
         catch it, and together they explain checks that neither explains alone."""
         names = {other.name for other in failing}
         related = [other for other in failing if other.about == question.about]
-        explained: dict[str, _Explained] = {}
+        explained: dict[str, _Explanation] = {}
         for other in related[:MOST_SEARCHED]:
             for wrong in self._matching([*self.misconceptions, *self.generated(other.about)], other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
@@ -179,7 +181,7 @@ class Diagnostician:
                 if len(refusing & names) >= ALSO_REFUSED * len(refusing):
                     apart = [way for way in related if way.name not in alike]
                     against = frozenset(way.name for way in apart if self.witness.contradicts(wrong, way))
-                    explained[wrong.name] = _Explained(wrong, alike, refusing, against)
+                    explained[wrong.name] = _Explanation(wrong, alike, refusing, against)
         here = [
             way
             for way in explained.values()

@@ -13,13 +13,13 @@ from typing import Any
 from grader.base import mistakes
 from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
-from grader.oracle.wrong_ways import Made, WrongWays
+from grader.oracle.wrong_ways import Replacements, WrongWays
 
 OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
 ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
 
 
-class Generated:
+class GeneratedMistakes:
     """The generated mistakes of a step, each in one public name. `touched` gives the names of the reference that use
     one of these."""
 
@@ -61,7 +61,7 @@ class Generated:
         """A misconception made by an operator, compiled at first use."""
         said = mistakes.of_many_steps().entries[change.family].said
         return Misconception(
-            f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *said,
+            f"{name}.{change.family}.{number}", "", Replacements([name], lambda: self._compiled(change, name)), *said,
             form_of=change.family, words=change.words,
         )  # fmt: skip
 
@@ -79,7 +79,7 @@ class Generated:
         return {name: names[name]}
 
 
-class _Ended(ast.NodeTransformer):
+class _LoopLimit(ast.NodeTransformer):
     """Has each `while` loop raise TimeoutError after ROUNDS rounds."""
 
     def __init__(self) -> None:
@@ -102,6 +102,6 @@ def ended(text: str) -> str:
     mistakes are run by the judge and by what records tapes."""
     if "while " not in text:
         return text
-    loops = _Ended()
+    loops = _LoopLimit()
     changed = loops.visit(ast.parse(text))
     return ast.unparse(ast.fix_missing_locations(changed)) if loops.loops else text

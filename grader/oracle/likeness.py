@@ -1,4 +1,4 @@
-"""Compares two answers: equal values, shapes or error, or another draw of the same distribution."""
+"""The parts of an answer that tell one mistake from another, and the room for other ways to write the same one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome, Raised
-from grader.calls.values import Placed, leaves, numbers_of
+from grader.calls.values import PlacedTensor, leaves, numbers_of
 from grader.checks.backends import Exchange
 from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, magnitude
 
@@ -78,11 +78,11 @@ def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
     return sorted(
         (name, f"{tuple(value.tensor.shape)} {value.tensor.dtype} {value.device}")
         for name, value in values.items()
-        if isinstance(value, Placed)
+        if isinstance(value, PlacedTensor)
     )
 
 
-def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
+def telling_gradients(outcome: Outcome) -> dict[str, PlacedTensor | None]:
     """The gradients of an answer, as far as they distinguish one mistake from another.
 
     None if a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations,
@@ -95,7 +95,7 @@ def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
     return {name: None if back is None or _is_zero(back, largest) else back for name, back in outcome.gradients.items()}
 
 
-def _is_zero(placed: Placed, largest: float) -> bool:
+def _is_zero(placed: PlacedTensor, largest: float) -> bool:
     if placed.device == "meta":
         return False
     return magnitude(placed.tensor, 0.0) <= gradient_room(placed.tensor, largest, Tolerance())

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from grader.checks.lazy import Passed, Script
+from grader.checks.lazy import PassRecord, Script
 
 with suppress(ImportError):  # Windows has none, and no judges that share a file
     import fcntl
@@ -34,7 +34,7 @@ class LearnedCheck(msgspec.Struct, array_like=True):
     device: str
     check: str
     groups: list[list[bytes]]
-    passed: dict[bytes, Passed]
+    passed: dict[bytes, PassRecord]
     reached: set[bytes]
 
 

@@ -32,7 +32,7 @@ OWN = re.compile(r"^### BEGIN SOLUTION$(?:\n(?!### (?:BEGIN|END) SOLUTION$)[^\n]
 AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
 
 
-class Made(Mapping[str, Any]):
+class Replacements(Mapping[str, Any]):
     """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
@@ -164,10 +164,10 @@ class WrongWays(Text):
     def _ways(self) -> dict[str, Way]:
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
-    def _made(self, *ways: Way) -> Made:
+    def _made(self, *ways: Way) -> Replacements:
         """Names with all these mistakes made at once, compiled at first use."""
         names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
-        return Made(list(names), lambda: self.compiled(*ways))
+        return Replacements(list(names), lambda: self.compiled(*ways))
 
     def compiled(self, *ways: Way) -> dict[str, Any]:
         """The public names with all these mistakes made at once. Raises Unreadable."""

@@ -24,9 +24,9 @@ from grader.sandbox.process import (
     Launcher,
     Process,
     Reply,
+    ResourceUse,
     SandboxError,
     TooMuchWritten,
-    Used,
 )
 
 GRACE = 2  # times the seconds of a call: how far a deadline is extended while the worker waits for a CPU
@@ -185,14 +185,14 @@ class ForkedProcess:
         own, of a size that the kernel limits, it goes on: stopping it would only make grading slower."""
         self._signal(signal.SIGSTOP)
 
-    def used(self) -> Used | None:
+    def used(self) -> ResourceUse | None:
         """The processor time and memory that it has used so far."""
         try:
             ran, _waited, _times = self._schedule()
             pages = int(Path(f"/proc/{self._pid}/statm").read_text(encoding="ascii").split()[0])
         except (OSError, ValueError, IndexError):  # not every kernel records it
             return None
-        return Used(ran / 1e9, pages * PAGE)
+        return ResourceUse(ran / 1e9, pages * PAGE)
 
     def rest(self) -> None:
         """Stops the worker until the next `send`."""

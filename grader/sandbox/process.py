@@ -49,7 +49,7 @@ class TooMuchWritten(Exception):
 
 
 @dataclass(frozen=True)
-class Used:
+class ResourceUse:
     """Processor seconds, and the bytes of its address space."""
 
     seconds: float
@@ -89,7 +89,7 @@ class Process(Protocol):
     def dismiss(self) -> None:
         """Kills the process like `kill`, without waiting."""
 
-    def used(self) -> Used | None:
+    def used(self) -> ResourceUse | None:
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""
 
     def rest(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 
 @dataclass
-class Failed:
+class FailedStatement:
     """A statement at the top level that raised: its line, and the names that it would have bound."""
 
     error: BaseException
@@ -40,7 +40,7 @@ class TopLevel:
         self._seconds = seconds
         self._spent = self._since = self._given = self._busy = 0.0
         self._depth = 0
-        self.failed: list[Failed] = []
+        self.failed: list[FailedStatement] = []
 
     def run(self, source: str, filename: str, names: dict[str, Any]) -> None:
         """Runs a file in a namespace. Raises what compiling raises if it is no Python."""
@@ -94,7 +94,7 @@ class TopLevel:
     def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
         """Records a statement that raised."""
         names = frozenset(_bound(statement)) if statement is not None else frozenset()
-        self.failed.append(Failed(error, filename, line, names))
+        self.failed.append(FailedStatement(error, filename, line, names))
 
     @contextlib.contextmanager
     def _limited(self) -> Iterator[None]:

@@ -39,7 +39,7 @@ from grader.calls.values import MAX_NAME, MAX_TEXT
 from grader.sandbox.conceal import collected, conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
-from grader.sandbox.top_level import Failed
+from grader.sandbox.top_level import FailedStatement
 
 setprofile, settrace = sys.setprofile, sys.settrace
 INTERNALS = re.compile(r"(?<!\s)\s*+\(Triggered internally at [^()\n]{0,300}\)")  # what torch says about its own source
@@ -181,7 +181,7 @@ def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
     return _described(binding[0]) if binding else None
 
 
-def _described(failed: Failed) -> LeftOut:
+def _described(failed: FailedStatement) -> LeftOut:
     """A statement that was left out as it is sent: the error with its place, each text cut."""
     raised = described(failed.error, lambda _name: False, None)
     message = str(failed.error.msg) if isinstance(failed.error, SyntaxError) else raised.message  # without the place

@@ -168,7 +168,7 @@ def test_a_full_device_is_no_reason_to_look_through_every_step(monkeypatch: pyte
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(main, "run", full)
-    monkeypatch.setattr(main, "said_of_steps", lambda: pytest.fail("it looked"))
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: pytest.fail("it looked"))
     with pytest.raises(OSError, match="No space left"):
         main._run(["tracks"], None)
 

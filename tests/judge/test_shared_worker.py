@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from grader.calls.call import Call, Load
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.course.steps import steps
 from grader.course.submissions import Submission
 from grader.judge import shared_worker
 from grader.judge.grader import Grader
-from grader.judge.launcher import Forked
+from grader.judge.launcher import ForkingLauncher
 from grader.judge.shared_worker import SharedWorker, is_ordinary
 from grader.judge.worker_backend import WorkerBackend
 from grader.sandbox.forked import ForkedProcess
@@ -148,7 +148,7 @@ class Two:
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Launcher]:
     """A launcher of workers."""
-    source = Forked()
+    source = ForkingLauncher()
     try:
         source.launcher.await_reply("ready", seconds=120.0)
         yield source.launcher
@@ -236,7 +236,7 @@ def test_a_process_that_dies_while_it_waits_is_replaced(two: Two) -> None:
     os.kill(pid, signal.SIGKILL)
     other, value = two.asked("step02", sources)
     assert pid != other
-    assert isinstance(value, Placed)
+    assert isinstance(value, PlacedTensor)
 
 
 def test_it_stands_still_while_it_waits(two: Two) -> None:

@@ -10,7 +10,7 @@ from grader.base import language
 from grader.base.errors import CheckFailed
 from grader.base.results import CheckResult, leading
 from grader.calls.call import Call, Outcome
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.checks.backends import Exchange
 from grader.checks.reproduction import Due
 from grader.checks.trial import Verdict
@@ -30,9 +30,9 @@ def softmax(x, dim=-1):
 
 
 def verdict(mine: Tensor, right: Tensor = RIGHT) -> Verdict:
-    about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(Placed(mine, "cpu")))
+    about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(PlacedTensor(mine, "cpu")))
     failure = CheckFailed("")
-    failure.about, failure.due = about, Due(Placed(right, "cpu"))
+    failure.about, failure.due = about, Due(PlacedTensor(right, "cpu"))
     return Verdict("fail", "", frozenset(), exchanges=[about], failure=failure)
 
 
