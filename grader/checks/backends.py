@@ -3,7 +3,7 @@ one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -31,7 +31,7 @@ class Exchange:
     measured: Measure | None = None
     due_error: bool = False
     right: bool = False
-    described: dict[Any, Any] = field(default_factory=dict)  # what a diagnosis made of the outcome, kept
+    fingerprint: Any = None  # of the outcome, once a diagnosis has taken it
 
     @property
     def shown(self) -> str:

@@ -10,7 +10,6 @@ from torch import Tensor
 from grader.calls.call import Call, Outcome
 from grader.checks.backends import Backend, Oracle
 from grader.checks.draws import Draw, Drawn
-from grader.oracle.tape import copied
 
 
 class CachedOracle:
@@ -55,7 +54,7 @@ class CachedOracle:
         for waiting in self._asked[self._put :]:
             outcome = self._oracle.ask(waiting)
         self._put = len(self._asked)
-        self._outcomes.append(copied(outcome))  # an answer about parameters changes with them
+        self._outcomes.append(outcome.copied())  # an answer about parameters changes with them
         return outcome
 
 

@@ -11,8 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -35,19 +36,15 @@ FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     """The fingerprint of a misconception's answer: a checksum of what must be equal, numbers that must be close, and a
-    profile if random numbers were used. Of sampled tokens the rates, and a checksum of all but the tokens."""
+    profile if random numbers were used and a zero tells one way of drawing from another. Of sampled tokens the rates,
+    and a checksum of all but the tokens."""
 
     checksum: int
     numbers: tuple[bytes, ...]  # three per floating tensor, packed
     profile: tuple[bytes, ...] = ()
     pairs: tuple[bytes, ...] = ()
     loose: int = 0  # the same of all but sampled tokens; of an error, that it is one
-    silent: bool = False  # random, and without a zero that would tell one way of drawing from another
-
-    @property
-    def is_random(self) -> bool:
-        """Whether random numbers were used."""
-        return bool(self.silent or self.profile or self.pairs)
+    drawn: bool = False  # random numbers were used
 
     def kept(self) -> Fingerprint:
         """Itself."""
@@ -59,50 +56,80 @@ class AnswerPrint:
     part."""
 
     def __init__(self, call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> None:
-        self._answer, self.is_random = (call, outcome, device), drawn
+        self.call, self.outcome, self.device, self.drawn = call, outcome, device, drawn
 
     @property
     def is_large(self) -> bool:
         """Whether the answer takes more memory than one that waits to be compared should."""
-        every = map(numbers_of, leaves((self._answer[1].value, self._answer[1].gradients)))
+        every = map(numbers_of, leaves((self.outcome.value, self.outcome.gradients)))
         return sum(tensor.numel() for tensor in every if tensor is not None) > SHORT
 
     @cached_property
-    def _whole(self) -> _Description:
-        return _described(*self._answer)
+    def _whole(self) -> tuple[int, list[Tensor]]:
+        return self._described()
 
     @property
     def checksum(self) -> int:
         """The checksum of all that must be equal."""
-        return self._whole.checksum
+        return self._whole[0]
+
+    @cached_property
+    def loosely(self) -> int:
+        """The checksum if whole numbers need not be equal, nor what an error says."""
+        return self._described(loosely=True)[0]
+
+    @property
+    def loose(self) -> int:
+        is_random = self.drawn and randomness.has_tokens(self.outcome)
+        return self.loosely if self.outcome.raised or is_random else 0
+
+    @cached_property
+    def sums(self) -> list[list[float]]:
+        """Three numbers of each floating tensor, as precise as they are kept."""
+        return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self._whole[1]]
 
     @cached_property
     def numbers(self) -> tuple[bytes, ...]:
-        each = zip(self._whole.floating, self._whole.numbers, strict=True)
+        each = zip(self._whole[1], self.sums, strict=True)
         return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
 
     @cached_property
     def profile(self) -> tuple[bytes, ...]:
-        profile = randomness.profile(self._answer[1]) if self.is_random else []
+        profile = randomness.profile(self.outcome) if self.drawn else []
         return tuple(profile) if randomness.tells(profile) else ()
 
     @cached_property
     def pairs(self) -> tuple[bytes, ...]:
-        return tuple(randomness.pairs(self._answer[1])) if self.is_random else ()
-
-    @cached_property
-    def loose(self) -> int:
-        raised = self._answer[1].raised is not None
-        tokens = self.is_random and not raised and randomness.has_tokens(self._answer[1])
-        return _described(*self._answer, loosely=True).checksum if tokens or raised else 0
-
-    @property
-    def silent(self) -> bool:
-        return self.is_random and not self.profile
+        return tuple(randomness.pairs(self.outcome)) if self.drawn else ()
 
     def kept(self) -> Fingerprint:
         """The whole fingerprint, without the answer."""
-        return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.silent)
+        return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.drawn)
+
+    def has_form_of(self, recorded: Print) -> bool:
+        """Whether all is equal that must be, so that the numbers can be compared."""
+        return self.checksum == recorded.checksum and len(self._whole[1]) == len(recorded.numbers)
+
+    def distances(self, recorded: Print) -> Iterator[tuple[torch.dtype, float, float]]:
+        """For each floating tensor its dtype, the sum of its sizes, and how far its numbers are from the recorded
+        ones, which have the same form."""
+        for tensor, mine, packed in zip(self._whole[1], self.sums, recorded.numbers, strict=True):
+            pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
+            far = max(0.0 if one == other else abs(one - other) for one, other in pairs)
+            yield tensor.dtype, max(mine[0], FLOOR), far
+
+    def _described(self, *, loosely: bool = False) -> tuple[int, list[Tensor]]:
+        """A checksum of everything that must be equal, and the floating tensors, which must be close."""
+        call, outcome = self.call, self.outcome
+        home = self.device if self.device == "cpu" else f"{self.device}:0"
+        if is_about_parameters(call):
+            shapes = [str(shape).replace(home, "here") for shape in parameter_shapes(outcome)]
+            return _checksum(call, ["parameters", shapes]), []
+        if outcome.raised is not None:
+            return _checksum(call, RAISED if loosely else [*RAISED, *said_by(outcome.raised, call)]), []
+        compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
+        described = _kinds(compared, home if follows(call, self.device) else "", loosely)
+        return _checksum(call, [*described, list(outcome.modified)]), _floating(compared)
 
 
 Print = Fingerprint | AnswerPrint
@@ -134,80 +161,39 @@ def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True
         return False
     if exchange.due_error and not exactly:
         return recorded.loose != _checksum(exchange.call, RAISED)
-    if recorded.loose and recorded.loose == _student(exchange, outcome, device, loosely=True).checksum:
+    theirs = _student(exchange, outcome, device)
+    if recorded.loose and recorded.loose == theirs.loosely:
         if recorded.pairs:
-            return randomness.pairs_alike(recorded.pairs, randomness.pairs(outcome))
+            return randomness.pairs_alike(recorded.pairs, theirs.pairs)
         if not last:  # any error, or too few tokens to tell how often each was sampled
             return True
-    theirs = _student(exchange, outcome, device)
-    if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
+    if not theirs.has_form_of(recorded):
         return False
-    return _near(recorded, theirs, outcome.narrowed) or randomness.alike(
-        recorded.profile, randomness.profile(outcome), randomness.shapes(outcome)
-    )
+    # As close as another order of summation brings them.
+    if all(far <= room_of(dtype, outcome.narrowed) * size for dtype, size, far in theirs.distances(recorded)):
+        return True
+    return randomness.alike(recorded.profile, randomness.profile(outcome), randomness.shapes(outcome))
 
 
 def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
     """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
     them."""
-    if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
+    outcome = exchange.outcome
+    if outcome is None or outcome.raised or exchange.due_error:
         return False
-    theirs = _student(exchange, exchange.outcome, device)
-    if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers):
+    theirs = _student(exchange, outcome, device)
+    if not theirs.has_form_of(recorded):
         return False
-    own = _floating(looked_at(exchange.call, exchange.outcome).value)
-    each = zip(own, theirs.numbers, recorded.numbers, strict=False)  # without the gradients, which come behind
-    return any(
-        abs(one - other) > CLEARLY * max(mine[0], FLOOR)
-        for tensor, mine, packed in each
-        for one, other in zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
-    )
+    without_gradients = len(_floating(looked_at(exchange.call, outcome).value))  # which come behind
+    return any(far > CLEARLY * size for _dtype, size, far in islice(theirs.distances(recorded), without_gradients))
 
 
-@dataclass(frozen=True)
-class _Description:
-    """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
-
-    checksum: int
-    floating: list[Tensor]
-
-    @cached_property
-    def numbers(self) -> list[list[float]]:
-        """Three numbers of each floating tensor, as precise as they are kept."""
-        return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self.floating]
-
-
-def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = False) -> _Description:
-    """A student's answer as `_described`, once: it is compared with those of many misconceptions."""
-    if loosely not in exchange.described:
-        exchange.described[loosely] = _described(exchange.call, outcome, device, loosely=loosely)
-    description: _Description = exchange.described[loosely]
-    return description
-
-
-def _near(recorded: Print, theirs: _Description, narrowed: bool) -> bool:
-    """Whether the numbers are as close as another order of summation brings them."""
-    for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
-        room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)
-        pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
-        if not all(one == other or abs(one - other) <= room for one, other in pairs):
-            return False
-    return True
-
-
-def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Description:
-    """An answer, described; `loosely`: whole numbers need not be equal, nor what an error says."""
-    if is_about_parameters(call):
-        here = f"{device}:0" if device != "cpu" else device
-        shapes = [shape.replace(here, "here") for shape in map(str, parameter_shapes(outcome))]
-        return _Description(_checksum(call, ["parameters", shapes]), [])
-    if outcome.raised is not None:
-        said = RAISED if loosely else [*RAISED, *said_by(outcome.raised, call)]
-        return _Description(_checksum(call, said), [])
-    compared = [looked_at(call, outcome).value, telling_gradients(outcome)]
-    home = f"{device}:0" if device != "cpu" else device
-    described = _kinds(compared, home if follows(call, device) else "", loosely)
-    return _Description(_checksum(call, [*described, list(outcome.modified)]), _floating(compared))
+def _student(exchange: Exchange, outcome: Outcome, device: str) -> AnswerPrint:
+    """The fingerprint of a student's answer, taken once: it is compared with those of many misconceptions."""
+    if exchange.fingerprint is None:
+        exchange.fingerprint = AnswerPrint(exchange.call, outcome, device, drawn=True)
+    taken: AnswerPrint = exchange.fingerprint
+    return taken
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:

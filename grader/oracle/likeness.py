@@ -1,4 +1,4 @@
-"""Compares two answers: equal values, shapes or error, or another draw of the same distribution."""
+"""The parts of an answer that tell one mistake from another, and the room for other ways to write the same one."""
 
 from __future__ import annotations
 

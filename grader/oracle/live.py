@@ -41,19 +41,19 @@ class Solution(Step):
         """The module of the reference."""
         return importlib.import_module(f"{self.package}.reference")
 
-    @cached_property
+    @property
     def misconceptions(self) -> list[catalogue.Misconception]:
         """The step's misconceptions, each by itself."""
-        if self.is_recorded:
-            return self.tape.misconceptions
-        return self.wrong_ways.single if self.wrong_ways else []
+        return self._ways.single if self._ways else []
 
-    @cached_property
+    @property
     def pairs(self) -> list[catalogue.Misconception]:
         """Pairs of misconceptions that learners make together."""
-        if self.is_recorded:
-            return self.tape.pairs
-        return self.wrong_ways.pairs if self.wrong_ways else []
+        return self._ways.pairs if self._ways else []
+
+    @property
+    def _ways(self) -> Tape | WrongWays | None:
+        return self.tape if self.is_recorded else self.wrong_ways
 
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
@@ -64,15 +64,11 @@ class Solution(Step):
         """The mistakes that operators make in a public name of the step; of a tape those that it has."""
         if self.is_recorded:
             return self.tape.generated(name)
-        return self._generated.of(name) if self._generated else []
-
-    @property
-    def recorded_too(self) -> list[catalogue.Misconception]:
-        """The mistakes of operators that a tape has room for."""
-        return self._generated.recorded() if self._generated else []
+        return self.operators.of(name) if self.operators else []
 
     @cached_property
-    def _generated(self) -> GeneratedMistakes | None:
+    def operators(self) -> GeneratedMistakes | None:
+        """The mistakes of operators; None for a tape, or a step without mistakes."""
         return GeneratedMistakes(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
 
     @property
@@ -112,15 +108,9 @@ class Solution(Step):
         nothing does anyway)."""
         if not alone:
             return LocalBackend(self.responder(wrong.replaced))
-        responder = self.alone(wrong)
-        return LocalBackend(responder) if responder else None
-
-    def alone(self, wrong: catalogue.Misconception) -> Responder | None:
-        """Answers calls with the reference's names and those of a misconception, which no other name of the file uses;
-        None if none does anyway."""
         if self.touched(wrong.replaced) == wrong.replaced.keys():
             return None
-        return Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution)
+        return LocalBackend(Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution))
 
     def responder(self, replaced: Mapping[str, Any] | None = None, *, watched: bool = False) -> Responder:
         """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
@@ -156,10 +146,7 @@ class Solution(Step):
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             vars(module).update(replaced)
-            file = self._files[id(replaced)] = (
-                replaced,
-                vars(module),
-            )  # kept: its id is not reused
+            file = self._files[id(replaced)] = replaced, vars(module)  # its id is not used again
         return file[1]
 
     @cached_property

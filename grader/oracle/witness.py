@@ -8,14 +8,13 @@ same way, so that a learner's kit and a checkout name the same mistakes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
-from grader.calls.values import copied
 from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
@@ -24,9 +23,8 @@ from grader.oracle import randomness
 from grader.oracle.fingerprints import Print, agree_in, clearly_apart, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
-USUAL, OTHER_STREAM, ALONE = range(
-    3
-)  # a misconception as it is; in another random stream; in a file in which nothing uses it
+# A misconception as it is; in another random stream; in a file in which nothing uses it.
+USUAL, OTHER_STREAM, ALONE = range(3)
 
 
 @dataclass(frozen=True)
@@ -100,11 +98,9 @@ class Replies:
 
 
 class AnswerSource(Protocol):
-    """The source of misconceptions' answers."""
+    """The source of misconceptions' answers; `checks` are by name."""
 
-    @property
-    def checks(self) -> Sequence[str]:
-        """The names of the checks."""
+    checks: Mapping[str, Any]
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
@@ -174,7 +170,7 @@ class Witness:
         """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
         the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
         print_, theirs = self._parted(wrong, question)
-        if print_ is None or theirs is None or theirs.outcome is None or not print_.silent:
+        if print_ is None or theirs is None or theirs.outcome is None or not print_.drawn or print_.profile:
             return False
         return 0 < len(print_.numbers) == len(randomness.shapes(theirs.outcome))
 
@@ -182,14 +178,14 @@ class Witness:
         """Whether the misconception, found not to be `alike`, parted from the student in an answer of a name that it
         replaces, of the same shapes and without any chance in it: another form of the same mistake gives the same."""
         print_, theirs = self._parted(wrong, question)
-        if print_ is None or theirs is None or print_.is_random or theirs.name not in wrong.replaced:
+        if print_ is None or theirs is None or print_.drawn or theirs.name not in wrong.replaced:
             return False
         return clearly_apart(print_, theirs, question.device)
 
     def repeats(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception is `alike` under another draw as well, as far as no chance decides."""
         print_, theirs = self._parted(wrong, question)
-        by_chance = print_ is not None and theirs is not None and print_.is_random
+        by_chance = print_ is not None and theirs is not None and print_.drawn
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
     def _parted(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
@@ -226,14 +222,9 @@ class AskedHere(AnswerSource):
         touched: Callable[[Collection[str]], Set[str]],
     ) -> None:
         self._backend, self._reference, self._touched = backend, reference, touched
-        self._checks = {check.__name__: check for check in checks}
+        self.checks = {check.__name__: check for check in checks}
         self._known: dict[tuple[str, str, int, str, int], Replies] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
-
-    @property
-    def checks(self) -> list[str]:
-        """The names of the checks."""
-        return list(self._checks)
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
@@ -256,7 +247,7 @@ class AskedHere(AnswerSource):
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
             replies = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
-                function = self._checks.get(check, question.check)
+                function = self.checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
                 replies.refused, replies.size = verdict.status != "pass", size_measured(verdict.exchanges)
                 replies.about = verdict.blamed
@@ -291,9 +282,8 @@ class _FingerprintBackend:
         """The backend's answer, as long as it matches the student's."""
         if self._stream and call.options.seed is not None:
             call = replace(call, options=replace(call.options, seed=call.options.seed + self._stream))
-        asked = self._backend.ask(call)
         # A copy: a later call may write into what this one gave, as a cache does that is used again.
-        outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
+        outcome = self._backend.ask(call).copied()
         drawn = self._backend.drew or self._wrong.own_draws
         with lifted():  # no two tensors of different shapes meet
             print_ = fingerprint(call, outcome, self._device, drawn)

@@ -42,6 +42,8 @@ MEASURED_BY = {
 # What gives away any object of the process: no exercise needs it.
 SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
 PATCHED_EXTENSIONS = ("torch._C",)  # loading one again would put back what is counted with
+ASKED_BY_CTYPES = ("ctypes.dlsym", "ctypes.dlsym/handle")
+NATIVE = ("Py", "_Py", "_Z", "dlsym", "dlvsym")  # functions of Python, torch's in C++, and those that find a function
 OF_TESTS = ("_test", "_xx")  # extensions that Python tests itself with: they hand out any code, or another interpreter
 M_PERTURB, PERTURBED = -6, 0xA5  # of glibc's mallopt, and the byte that is written
 KEPT_APART, OF_A_SIZE = 1040, 16  # bytes up to which glibc keeps freed pieces by size, and more than it keeps of each
@@ -158,8 +160,9 @@ def _done(*given: object, **named: object) -> None:
 
 
 def _noting() -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that notes suspicious attempts, and refuses some imports."""
+    """An audit hook that notes suspicious attempts, and refuses some imports and native functions."""
     note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
+    asked_by_ctypes, native, as_text = ASKED_BY_CTYPES, NATIVE, str
     searching = _searching
     wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
@@ -169,6 +172,9 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
                 return
             note(event)
             raise RuntimeError(f"{event}: not in an exercise")
+        if event in asked_by_ctypes and as_text(arguments[-1]).startswith(native):
+            note(f"ctypes: {arguments[-1]}"[:80])
+            raise RuntimeError(f"ctypes: {arguments[-1]}: not in an exercise")
         if event == "exec" and wait and any(file in arguments[0].co_filename for file in put_off):
             note(
                 f"load {arguments[0].co_filename}"
