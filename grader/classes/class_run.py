@@ -60,7 +60,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
     students: a function to call with each result. Raises Impossible and Stopped."""
     folders = class_folders(request.submissions, request.out, request.earlier, request.register, request.assignment)
     request = _with_full_names(request)
-    marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
+    marking = request.marking or plain(request.assignment, choice.or_core(request.steps))
     roll = class_list.roll(request.submissions, request.register)
     marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
     marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
@@ -169,7 +169,7 @@ def _plan(request: Request) -> Plan:
     last = before if request.seed is None else None
     seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
-        seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
+        seed=grader.new_seed() if seed is None else seed, steps=choice.or_core(request.steps),
         device=request.device, language=language.current(), kit=kit_version.kit_version(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
         submissions=str(request.submissions.resolve()), sections=_sections(request, before),
@@ -209,7 +209,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
     """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
-            grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
+            grader.require_fitting_tapes(choice.or_core(request.steps))
             yield pools.processes(request.jobs or pools.cores(), request.limits)
             return
         with pools.cluster(request.scheduler) as pool:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME
 from grader.base.results import AssignmentMark, Report, StepResult, is_open, leading
+from grader.course import choice
 from grader.course.answer_cells import POINTS_CELL
-from grader.course.choice import CORE
 from grader.marks.marking import decision, sentences
 from grader.report import terminal as reports
 from grader.report.terminal import line_said
@@ -267,7 +267,8 @@ def _make_assignment(gradebook: Gradebook, assignment: str, chosen: Collection[s
         raise NoGradebook(_("it has a different assignment named {name}").format(name=assignment))
     gradebook.update_or_create_assignment(assignment)
     gradebook.update_or_create_notebook(assignment, assignment)
-    steps = (step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE))
+    names = choice.or_core(chosen)
+    steps = (step for step in course.steps() if step.name in names)
     for step in steps:
         points = POINTS_CELL.format(step=step.name)
         gradebook.update_or_create_grade_cell(points, assignment, assignment, max_score=step.points, cell_type="code")

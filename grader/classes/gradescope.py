@@ -45,7 +45,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
     """Writes the zip file that is uploaded as the autograder, whole or not at all. It grades the chosen steps, by
     default those of the core: an assignment there has a fixed number of points. With `marking` it gives the marks of an
     assignment: `assignments.toml` and the tables next to it go along."""
-    added = {CHOSEN: "\n".join(chosen or choice.step_names(None, choice.CORE)).encode()}
+    added = {CHOSEN: "\n".join(choice.or_core(chosen)).encode()}
     if marking is not None:
         folder = marking.term.file.parent
         added |= {NAMED: marking.assignment.name.encode(), FILE.name: marking.term.file.read_bytes()}

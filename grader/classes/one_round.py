@@ -34,9 +34,9 @@ from grader.marks.marking import Marking, as_counted, shown, why_no_mark
 from grader.marks.register import NONE, Register
 from grader.report import page as pages
 
-REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
-ASKED_FOR = (GRADESCOPE, JUNIT)  # for other programs, and written on request
-ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
+REPORTS, PAGES = "reports", "pages"
+ENDINGS = {REPORTS: "json", PAGES: "html"} | {kind: each.ending for kind, each in exports.STUDENT_FILES.items()}
+FOLDERS = tuple(ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Request:
     earlier: tuple[Path, ...] = ()
     only: tuple[str, ...] = ()
     register: Register = NONE
-    also: tuple[str, ...] = ()  # of ASKED_FOR
+    also: tuple[str, ...] = ()  # of `exports.STUDENT_FILES`
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The folders with a file about each student."""
-        return tuple(kind for kind in FOLDERS if kind not in ASKED_FOR or kind in self.also)
+        return (REPORTS, PAGES, *self.also)
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -267,7 +267,8 @@ class Round:
 
     def _lacks(self, graded: Graded) -> bool:
         """Whether a file about a student that `also` asks for is missing."""
-        wanted = [kind for kind in self.request.also if kind != GRADESCOPE or not why_no_mark(graded)]
+        has_mark = not why_no_mark(graded)
+        wanted = [kind for kind in self.request.also if has_mark or not exports.STUDENT_FILES[kind].needs_mark]
         return any(not path(self.request.out, kind, graded.file).is_file() for kind in wanted)
 
     def _appeal_link(self, graded: Graded) -> str:
@@ -277,15 +278,9 @@ class Round:
 
 
 def _checked(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
-    """The answer, or an error in its place if it is no report, or not of these steps: a worker may be on a machine of
-    others."""
-    if isinstance(answer, str):
-        return answer
-    try:
-        report = msgspec.convert(msgspec.to_builtins(answer), Report)
-        odd = [step.name for step in report.steps if not _possible(step, steps)]
-    except (msgspec.ValidationError, TypeError) as error:
-        odd = [str(error)]
+    """The answer, or an error in its place if it is a report of other steps, or has impossible points: a worker may be
+    on a machine of others."""
+    odd = [step.name for step in answer.steps if not _possible(step, steps)] if isinstance(answer, Report) else []
     return _("The grader failed: {reason}", reason=odd[0]) if odd else answer
 
 
@@ -355,18 +350,17 @@ def load(out: Path, file: str) -> Graded | None:
 def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
     """Writes the files about a student into the folders of `out`, the report last: if it is there, the others are.
     Removes those that an earlier submission had and this one lacks. `ask`: the URL behind the page's link for a second
-    look; `also`: JUNIT or GRADESCOPE, if these are to be written too."""
+    look; `also`: the keys of STUDENT_FILES that are to be written too."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
-    also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
-    if report:
-        also_written[PAGES] = pages.html(report, every_picture=False, of_class=True).encode()
-    if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
-        also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
-    for kind in (JUNIT, PAGES, GRADESCOPE):
-        if kind in also_written:
-            files.write(path(out, kind, graded.file), also_written[kind])
+    written = {PAGES: pages.html(report, every_picture=False, of_class=True).encode()} if report else {}
+    for kind, each in exports.STUDENT_FILES.items():
+        if kind in also and not (each.needs_mark and (reason or not report)):
+            written[kind] = each.content(graded, report, reason)
+    for kind in (PAGES, *exports.STUDENT_FILES):
+        if kind in written:
+            files.write(path(out, kind, graded.file), written[kind])
         else:  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
     sealed = msgspec.structs.replace(graded, digest=_digest(graded))

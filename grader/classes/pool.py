@@ -14,6 +14,8 @@ from itertools import islice
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from grader.base import language, syntax
 from grader.base.language import gettext as _
 from grader.base.limited import OverBudget
@@ -58,10 +60,12 @@ Answer = Report | str  # a report, or the reason for its absence
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool for tasks: how an executor is opened, and how many tasks run side by side."""
+    """A pool for tasks: how an executor is opened, and how many tasks run side by side. `is_remote`: its workers may be
+    on machines of others, and answer anything."""
 
     opened: Callable[[], AbstractContextManager[Executor]]
     size: int
+    is_remote: bool = False
 
 
 def cores() -> int:
@@ -108,7 +112,7 @@ def _once(
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), _answer(future)
+                yield running.pop(future), _answer(future, pool.is_remote)
 
 
 def _submitted(executor: Executor, task: Task) -> Future[Report]:
@@ -121,12 +125,11 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
         return failed
 
 
-def _answer(future: Future[Report]) -> Answer:
+def _answer(future: Future[Report], is_remote: bool) -> Answer:
     """The report of a finished task, or the sentence that says why it is missing. Raises NobodyGraded."""
     try:
-        if not isinstance(report := future.result(), Report):
-            raise TypeError(type(report).__name__)
-        return report
+        report = future.result()
+        return msgspec.convert(msgspec.to_builtins(report), Report) if is_remote else report
     except NobodyGraded:
         raise
     except (GraderError, OverBudget) as error:
@@ -326,7 +329,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
     with client:
         _require_this_kit(client, scheduler)
         try:
-            yield Pool(lambda: _opened_executor(client), sum(client.nthreads().values()))
+            yield Pool(lambda: _opened_executor(client), sum(client.nthreads().values()), is_remote=True)
         finally:
             with suppress(OSError, TimeoutError):  # a scheduler that is gone
                 client.run(close_graders)

@@ -25,7 +25,6 @@ from grader.base.paths import ROOT
 from grader.course import choice, formulas, lab_log, lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
-from grader.course.choice import CORE
 from grader.marks import moments
 from grader.marks.marking import Marking
 from grader.oracle import pictures
@@ -86,7 +85,8 @@ def build(
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
     chosen = marking.assignment.everything if marking else chosen
-    steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    names = choice.or_core(chosen)
+    steps = [step for step in course.steps() if step.name in names]
     name = marking.assignment.name if marking else assignment
     if per_step:
         notebooks = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}

@@ -339,7 +339,7 @@ def _doctor(args: Namespace) -> int:
     from grader.learner import doctor as examination
     from grader.report import console
 
-    with console.waiting() as looking_at:
+    with console.status_line() as looking_at:
         findings = list(examination.examine(args.submission, looking_at))
     console.say(examination.table(findings))
     return 0 if examination.works(findings) else 1

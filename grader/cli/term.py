@@ -188,7 +188,7 @@ def _similar(args: Namespace) -> None:
         compared = results.compared(Path(args.submissions), args.known, steps, args.results)
     except results.NoResults as problem:
         raise refusal(problem, "similar examples/course/submissions") from None
-    with console.counted(len(compared.students) + len(compared.known)) as advance:
+    with console.reading_progress(len(compared.students) + len(compared.known)) as advance:
         pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
     groups = similarity.same_files(compared.students, compared.stubs)
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -56,6 +56,11 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
     return [name for name in names if name in wanted]
 
 
+def or_core(chosen: Iterable[str]) -> list[str]:
+    """The chosen steps; the core if none were chosen, as a class has a fixed number of points."""
+    return list(chosen) or step_names(None, CORE)
+
+
 def single(wanted: str, solutions: Path | None = None) -> str:
     """The name of the one step that a text such as `4` means. Raises UnknownChoice, also if it means several."""
     steps = chosen([wanted], solutions=solutions)

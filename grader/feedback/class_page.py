@@ -29,7 +29,7 @@ from grader.operators.changes import WORDS
 from grader.operators.probes import PROBES
 from grader.report import layers
 from grader.report import terminal as reports
-from grader.report.page import environment, of_pieces
+from grader.report.page import environment, template_values
 
 SHOWN = 12  # findings in full at most; the others are folded, as are those of one student only
 STATUSES: tuple[Status, ...] = ("pass", "fail", "timeout", "skipped", "todo", "error")
@@ -85,7 +85,7 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
     seeds = _seeds(standings, seed)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
-        **of_pieces(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
+        **template_values(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
         again=_repeat_lines(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),

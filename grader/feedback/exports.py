@@ -1,4 +1,4 @@
-"""A class's results for other programs: `TABLES` of the whole class, and files of each student."""
+"""A class's results for other programs: `TABLES` of the whole class, and `STUDENT_FILES` about each student."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
+
+import msgspec
 
 from grader.base import files, language
 from grader.base.language import gettext as _
@@ -278,3 +280,21 @@ def _gradescope_test(number: str, step: StepResult, check: CheckResult) -> dict[
         "tags": [tag for tag in (step.name, check.device, check.misconception) if tag],
         "extra_data": {"check": check.name, "status": check.status},
     }
+
+
+class StudentFile(NamedTuple):
+    """A file about each student for another program: the ending of its name, and its content from the student, the
+    report with the points that count, and the reason why there is no mark. `needs_mark`: it can't say that there is
+    none."""
+
+    ending: str
+    content: Callable[[Graded, Report | None, str], bytes]
+    needs_mark: bool = False
+
+
+STUDENT_FILES = {
+    "gradescope": StudentFile(
+        "json", lambda _graded, report, _why: msgspec.json.encode(report and gradescope(report)), needs_mark=True
+    ),
+    "junit": StudentFile("xml", lambda graded, _report, why: junit_xml(graded, why)),
+}

@@ -26,14 +26,14 @@ class LabVerdict:
 
 
 def first_that(holds: Mapping[int, bool]) -> int:
-    """The number of the answer that holds; 0 if none does, or more than one."""
+    """The number of the answer that holds, of those in `holds`; 0 if none does, or more than one."""
     numbers = [number for number, it_does in holds.items() if it_does]
     return numbers[0] if len(numbers) == 1 else 0
 
 
 def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, int]:
-    """The text under "What to see" without its conditions, and how many of its points are left out since the figures
-    do not show them; without figures, all of it."""
+    """The Markdown under "What to see" without its conditions and without the points that the figures do not show, and
+    how many those are; `shows` has the results by name. Without `shows`, all of it."""
     shown, left_out = [], 0
     for point in POINT.split(to_see):
         condition = CONDITION.search(point)

@@ -45,7 +45,7 @@ class Table:
     rows: list[tuple[str, ...]]
 
     def is_figure(self, column: int) -> bool:
-        """Whether a column holds numbers, which are right-aligned."""
+        """Whether a column (from 0) holds numbers, which are right-aligned."""
         texts = [row[column] for row in self.rows if row[column]]
         return bool(texts) and all(text[0].isdigit() or text[0] in "-+−×" for text in texts)
 
@@ -99,7 +99,7 @@ class Bench:
 
     @property
     def left(self) -> float:
-        """Seconds left of its time."""
+        """Seconds left of the lab's time; negative once it is over."""
         return self.seconds - self.elapsed
 
     def begin(self) -> None:
@@ -107,11 +107,12 @@ class Bench:
         self._began = time.monotonic()
 
     def part(self, step: str) -> StepCode:
-        """A step that the lab needs."""
+        """The code of a step that the lab needs. Raises KeyError for another."""
         return self.parts[step]
 
     def is_over(self, step: int, least: int) -> bool:
-        """Whether the lab's time is over; never before `least` steps, which every machine gets however slow it is."""
+        """Whether the lab's time is over after `step` steps; never before `least` steps, which every machine gets
+        however slow it is."""
         return step >= least and self.left <= 0
 
     def done(self, step: int, most: int, least: int) -> float:
@@ -120,7 +121,8 @@ class Bench:
         return max(step / most, min(self.elapsed / self.seconds, step / least))
 
     def tell(self, what: str, done: float | None = None) -> None:
-        """Updates the progress bar; `done` is the fraction of its work, by default of its time."""
+        """Shows a sentence in the progress bar; `done` is the fraction of the work, 0 to 1, by default of the time. Now
+        and then it also has the page written with what is measured so far; that does not count as the lab's time."""
         self._tell(min(1.0, self.elapsed / self.seconds if done is None else done), what)
         if self.watched_by and self.results.rows and time.monotonic() - self._shown > SHOWN_EVERY:
             began = time.monotonic()
@@ -161,7 +163,7 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """`flash`."""
+        """The lab's name, as `flash`: its folder's without `lab_`."""
         return self.folder.name.removeprefix("lab_")
 
     @property
@@ -177,7 +179,7 @@ class Lab:
 
     @property
     def lesson(self) -> LabLesson:
-        """The lab's text in the language in use."""
+        """The lab's text in the language in use. Raises OSError without such a file."""
         return cut(self.folder.joinpath(f"lesson.{language.current()}.md").read_text(encoding="utf-8"))
 
 
@@ -188,7 +190,7 @@ def labs(solutions: Path = paths.SOLUTIONS) -> list[Lab]:
 
 
 def cut(markdown: str) -> LabLesson:
-    """A lab's lesson in its parts. Raises ValueError if a part is missing."""
+    """A lab's lesson in its parts, from its Markdown. Raises ValueError if a part is missing."""
     head, *sections = HEADING.split(markdown)
     title, _line, about = head.strip().partition("\n")
     if not title.startswith("# ") or len(sections) < 2:
@@ -233,7 +235,7 @@ class LabRun:
 
     @property
     def longer(self) -> str:
-        """The command of a run that is long enough."""
+        """The command line of a run that is long enough."""
         return f"make lab NAME={self.lab.name} SECONDS={self.lab.module.SECONDS * LONGER:.0f}"
 
     def answered(self) -> list[str]:
@@ -250,7 +252,7 @@ class LabRun:
         return [_("It was otherwise. Measured: {answer}").format(answer=measured), judged.because]
 
     def to_see(self) -> tuple[str, str]:
-        """The points to see in this run, as Markdown; and what to do about those that it does not show, empty for
+        """The points to see in this run, as Markdown; and a sentence on those that it does not show, empty if there are
         none."""
         text, left_out = points(self.lesson.to_see, self.judged.shows)
         if not left_out:
@@ -266,8 +268,9 @@ def run(
     guard: contextlib.AbstractContextManager[None] | None = None,
     watch: Callable[[LabRun], None] | None = None,
 ) -> LabRun:
-    """Runs a lab's measurements; those made before Ctrl-C are kept. `guard` words an error of the learner's code.
-    `watch` gets the run now and then, with what is measured so far."""
+    """Runs a lab's measurements and returns them; those made before Ctrl-C are kept. `guard` is a context that turns an
+    error of the learner's code into a Stop. `watch` is called with the run now and then, with what is measured so
+    far."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)
     if watch is not None:
         bench.watched_by = lambda: watch(outcome)

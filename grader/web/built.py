@@ -46,7 +46,8 @@ class PictureService:
         self._lock = threading.Lock()
 
     def html(self, name: str, text: str = "") -> str:
-        """The picture of a step over a sentence, as HTML; empty if it has none."""
+        """The picture that the learner's code draws for a step, over a sentence that the learner typed (empty: our
+        own), as HTML; empty if the step has no picture."""
         if not (paths.step_folder(name) / "built.py").is_file():
             return ""
         chosen = split(text)
@@ -68,7 +69,8 @@ class PictureService:
             process.communicate()
 
     def _drawn(self, wanted: PictureRequest) -> DrawnPicture:
-        """Has the process draw the picture, which is started first if need be; `failed` says why it is missing."""
+        """The picture, from the process, which is started if it does not run. If drawing fails, `failed` of the result
+        says why."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()
@@ -90,12 +92,12 @@ class PictureService:
 
 
 def sentence() -> str:
-    """The words that a picture is about until the learner types others."""
+    """The sentence that a picture is about until the learner types another."""
     return _("the cat left the mat because it was cold")
 
 
 def split(text: str) -> list[str]:
-    """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of the first
-    sentence without any."""
+    """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of `sentence()` for
+    a text without words."""
     words = re.findall(r"\S+", text)[:MOST_WORDS]
     return [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in words] or split(sentence())

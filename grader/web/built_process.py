@@ -27,18 +27,19 @@ SECONDS = 20
 
 
 def drawn(wanted: PictureRequest) -> DrawnPicture:
-    """A step's picture, drawn by the learner's code."""
+    """A step's picture, drawn by the learner's code, which runs here; its errors are raised."""
     module = importlib.import_module(f"{Step(step_folder(wanted.step)).package}.built")
     torch.manual_seed(1)
     with torch.no_grad(), parts.blamed_on(Path(wanted.folder)):
-        own = parts.learners(Path(wanted.folder), wanted.step)
-        return draw(module, own, wanted.words)
+        learners = parts.learners(Path(wanted.folder), wanted.step)
+        return draw(module, learners, wanted.words)
 
 
-def draw(module: ModuleType, own: ModuleType, words: list[str]) -> DrawnPicture:
-    """The result of a step's `built.py`: `built(own, words)`, or `built(own)` if it is not about words."""
+def draw(module: ModuleType, learners: ModuleType, words: list[str]) -> DrawnPicture:
+    """The picture that a step's `built.py`, the module, draws with the learner's module of that step: of
+    `built(learners, words)`, or of `built(learners)` if it is not about words."""
     of_words = len(inspect.signature(module.built).parameters) > 1
-    picture = module.built(own, words) if of_words else module.built(own)
+    picture = module.built(learners, words) if of_words else module.built(learners)
     if isinstance(picture, Matrices):
         picture.panels = [(title, [[_short(one) for one in row] for row in panel]) for title, panel in picture.panels]
     return DrawnPicture(picture, module.SAYS, of_words=of_words)
@@ -50,7 +51,8 @@ def _short(number: float | bool | None) -> float | bool | None:
 
 
 def main() -> None:
-    """Answers requests until there are no more."""
+    """Reads requests, one per line of standard input, until its end, and writes a line to standard output for each: a
+    picture, drawn in a forked child, or that it failed."""
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the learner's code prints is no answer
@@ -70,7 +72,7 @@ def main() -> None:
 
 
 def _answer(wanted: PictureRequest) -> bytes:
-    """A line of JSON: the picture, or the error that drawing it raised."""
+    """A line of JSON: the picture, or the error that the learner's code raised."""
     try:
         return msgspec.json.encode(drawn(wanted)) + b"\n"
     except (Exception, SystemExit) as error:
