@@ -12,7 +12,8 @@ OF_BRIGHTSPACE = "index.html"  # next to the folders: a list of what is in the d
 
 
 def people(submissions: Path) -> dict[str, Person]:
-    """Every student in a folder, by the name of their row, in order. Raises BadDownload, OSError."""
+    """Every student in a folder of submissions, by the name of their row in a class's tables, in order. Raises
+    BadDownload, OSError."""
     listing = sorted(os.listdir(submissions))
     named = [
         *layouts.from_gradescope(submissions, listing),

@@ -141,7 +141,7 @@ class UnwrittenIsNan(FunctionMode):
 
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
-    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one if a mode does."""
+    """torch's `causal_lower_right(…)` tensor, made outside all dispatch modes: torch can't make one inside."""
     with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
@@ -183,6 +183,7 @@ class OneDevice(UncompiledMode):
 
 
 def _number_on_meta(leaf: Any) -> Any:
+    """A CPU tensor without dimensions moved to `meta`; any other value itself."""
     return leaf.to("meta") if isinstance(leaf, Tensor) and leaf.dim() == 0 and leaf.device.type == "cpu" else leaf
 
 
@@ -252,7 +253,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """Whether a later call has overwritten the result of the first."""
+        """Whether the result of the first call has other values by now."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -273,7 +274,7 @@ def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
 
 
 def _other(leaf: Any) -> Any:
-    """Other values in place of an argument's: negated numbers, reversed ids; masks stay as they are."""
+    """Other values in the shape and dtype of an argument: negated numbers, reversed ids; masks stay as they are."""
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
         return -leaf
     if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
@@ -325,7 +326,7 @@ def _warm_up() -> None:
 
 
 def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function of `tracemalloc`: a call of it makes the measurement void."""
+    """A function of `tracemalloc`, wrapped so that a call of it makes the measurement void."""
 
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -378,7 +379,7 @@ class KernelLaunches(Contexts):
         return self
 
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps a launcher so that its calls are counted."""
+        """A launcher, wrapped so that its calls are counted."""
 
         @in_place_of(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:

@@ -73,7 +73,8 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
     """Marks a function or class as another right implementation of the public name `replaces`. With a tuple of names
     the function is called once and returns a dictionary from name to object. A docstring says what is different.
 
-    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`.
+    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`. Raises ValueError without a
+    docstring.
     """
 
     def attach(marked: Decorated) -> Decorated:
@@ -103,7 +104,7 @@ def variants(module: ModuleType) -> list[Variant]:
 
 
 def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Mark]]:
-    """The marked definitions of this file."""
+    """Yields each function or class of the file that `variant` has marked: its name, itself, and the mark."""
     for name, value in vars(file).items():
         mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
         if isinstance(mark, _Mark):

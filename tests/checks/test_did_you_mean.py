@@ -62,5 +62,5 @@ def test_a_name_like_no_other() -> None:
     ],
 )
 def test_a_device_that_is_not_there_is_told(of_torch: str) -> None:
-    """Whatever torch's builds say of it: for the CPU alone, for CUDA without a driver, and in a process that was forked."""
+    """Whatever torch says of it: built for the CPU, for CUDA without a driver, or in a process that was forked."""
     assert "The device 'cuda' is hard-coded" in raised(f"raise RuntimeError({of_torch!r})")
