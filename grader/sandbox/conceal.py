@@ -126,7 +126,7 @@ def _classes(modules: Any) -> list[type]:
 
 
 def _measured_by() -> list[type]:
-    """The classes of other libraries by which a call is measured."""
+    """torch's classes by which a call is measured, `MEASURED_BY`, as far as they are imported."""
     named = [(sys.modules.get(module), name) for module, names in MEASURED_BY.items() for name in names]
     return [getattr(module, name) for module, name in named if hasattr(module, name)]
 
@@ -167,6 +167,7 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
     wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
     def notice(event: str, arguments: tuple[Any, ...]) -> None:
+        """The hook. Raises RuntimeError or ImportError for what is refused."""
         if event in searches:
             if searching:
                 return
