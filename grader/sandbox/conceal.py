@@ -119,10 +119,8 @@ def conceal() -> None:
 
 def _classes(modules: Any) -> list[type]:
     """The classes of this package that these modules hold, each once."""
-    return list({
-        id(value): value for module in modules for value in vars(module).values()
-        if isinstance(value, type) and value.__module__.partition(".")[0] == OURS
-    }.values())  # fmt: skip
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return list({id(value): value for value in classes if value.__module__.partition(".")[0] == OURS}.values())
 
 
 def _measured_by() -> list[type]:
