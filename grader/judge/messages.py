@@ -107,7 +107,7 @@ class Channel:
         self.stream.sendall(LENGTH.pack(len(data)) + data)
 
     def receive(self, kind: Any) -> Any:
-        """The next message, None when the other side has closed."""
+        """The next message, of the type `kind` or one of its union; None once the other side has closed or died."""
         try:
             prefix = self.stream.recv(LENGTH.size, socket.MSG_WAITALL)
             if len(prefix) < LENGTH.size:
