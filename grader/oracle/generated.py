@@ -7,10 +7,11 @@ import ast
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from grader.base import mistakes
+from grader.base.mistakes import Unreadable
 from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
 from grader.oracle.wrong_ways import Replacements, WrongWays
@@ -77,8 +78,16 @@ class GeneratedMistakes:
         }
         # A place among mistakes: what an error says of its file tells whether the code itself raised it.
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        names = self._ways.run(ended("\n".join(texts.values())), place)
+        try:
+            names = self._ways.run(ended("\n".join(texts.values())), place)
+        except Unreadable as error:  # as a default that the change made wrong: nobody's answer is like this
+            names = {name: partial(_refuse, error)}
         return {name: names[name]}
+
+
+def _refuse(error: Unreadable, *_args: object, **_named: object) -> None:
+    """Raises the error, whatever the arguments."""
+    raise error
 
 
 class _LoopLimit(ast.NodeTransformer):

@@ -10,6 +10,7 @@ import os
 import re
 import textwrap
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +26,7 @@ from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Unreadable, Way
 from grader.base.paths import SOLUTIONS, shown
+from grader.base.syntax import invalid
 from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
@@ -90,13 +92,14 @@ class Text:
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
 
     def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source."""
+        """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source, unless
+        that is no Python, as with one argument twice."""
         for entry in mistakes.of_many_steps(self.solutions).entries.values():
             for way in entry.ways:
                 if not way.facts.names or name in way.facts.names:
                     places = [set(self._edits(way, name, old, new)) for old, new in hunks(way.code)]
                     text = _with_edits(self.definitions[name], sorted(set().union(*places)), way.place)
-                    if all(places) and text != self.definitions[name]:
+                    if all(places) and text != self.definitions[name] and not invalid(text, name):
                         yield entry.name, text
 
     @cached_property
@@ -270,7 +273,10 @@ class WrongWays(Text):
         file = f"solutions: {place}"  # a file that is the kit's own
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and Triton read it
         try:
-            exec(compile(text, file, "exec"), names)  # our own text, from solutions/
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Python finds odd in a mistake would show its line to a learner
+                code = compile(text, file, "exec")
+            exec(code, names)  # our own text, from solutions/
         except Exception as error:
             sentence = _("{place}: its code can't be run: {error}.")
             raise Unreadable(sentence.format(place=place, error=f"{type(error).__name__}: {error}")) from error
