@@ -37,6 +37,8 @@ class WorkerBackend:
         self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False,
         shared: SharedWorker | None = None, quick: bool = False,
     ) -> None:  # fmt: skip
+        """Imports the step that `load` says; starts nothing yet. `runs_kernels`: its code is in Triton; `quick`:
+        answers are given up after QUICK_SECONDS; `shared` may hold a worker to go on with."""
         self._launcher, self._limits, self._runs_kernels = launcher, limits, runs_kernels
         self._load = msgspec.structs.replace(load, quick=quick)
         self._shared = shared or SharedWorker()

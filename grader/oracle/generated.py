@@ -26,6 +26,7 @@ class GeneratedMistakes:
     one of these."""
 
     def __init__(self, ways: WrongWays, touched: Callable[[Collection[str]], set[str]]) -> None:
+        """Makes mistakes of the reference in `ways`; nothing is made yet."""
         self._ways, self._touched = ways, touched
         self.of = cache(self._of)
 
