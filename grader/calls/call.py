@@ -59,7 +59,7 @@ class Call(msgspec.Struct, array_like=True):
 
     @property
     def is_authors(self) -> bool:
-        """Whether the author's code is called, and not a module looked at or changed from outside."""
+        """True if the call runs code of the module's author; False for one of our operations on an object."""
         return self.handle is None or self.name == "__call__" or bool(self.own)
 
 

@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def blamed(self) -> str:
-        """The public name with the answer that failed the check."""
+        """The public name with the answer that failed the check; empty if nothing was called."""
         return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 
@@ -93,6 +93,7 @@ class Trial:
         return True
 
     def _worded(self, failure: CheckFailed) -> str:
+        """The failure's message below a line with the call that it is about, if there was one."""
         exchanges = self.student._exchanges
         called = failure.called or (exchanges[-1].shown if exchanges else "")
         return (_("called    {call}").format(call=called) + "\n" if called else "") + failure.message
@@ -101,7 +102,7 @@ class Trial:
 def run_check(
     function: Callable[..., None], student: Backend, reference: Oracle, *, seed: int, device: str = "cpu"
 ) -> Verdict:
-    """Runs a check function on two backends."""
+    """The verdict of a check function on two backends, under a seed."""
     trial = Trial(function.__name__, student, reference, seed=seed, device=device)
     return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
 
@@ -112,6 +113,6 @@ def _cut(message: str) -> str:
 
 
 def ours_failed() -> str:
-    """The message for a fault of the grader, with the last lines of its traceback."""
+    """The message for a fault of the grader that is being handled, with the last lines of its traceback."""
     sentence = _("The grader itself failed here; this is not your fault. Please report it:")
     return f"{sentence}\n{traceback.format_exc(limit=-3)}"

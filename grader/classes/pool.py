@@ -69,7 +69,7 @@ class Pool:
 
 
 def cores() -> int:
-    """The processor cores that this process may use."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -79,7 +79,7 @@ def processes(size: int, limits: Limits) -> Pool:
 
 
 def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, Answer], None, None]:
-    """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
+    """The name of each task and its answer, as it comes. What fails is tried once more, alone and in a new pool.
 
     Raises NobodyGraded if no student can be graded.
     """
@@ -174,8 +174,8 @@ class _Graders:
 
     @contextmanager
     def lend(self, limits: Limits) -> Iterator[Grader]:
-        """A grader that is not in use. One that has failed is closed and not used again, nor is one with a dead
-        source."""
+        """Lends a grader with these limits to the block, an idle one if there is any. It is closed if the block fails,
+        or its source is dead. Raises GraderError."""
         with self._lock:
             unused = self._retired([source for source in self._sources if not source.alive])
         _close(unused)
@@ -197,7 +197,7 @@ class _Graders:
             self._done(grader)
 
     def _new(self, limits: Limits) -> Grader:
-        """A grader with a judge from a source that is not busy: one process forks for a few graders only."""
+        """A new grader, with a judge from a source that few others use, or a new one. Raises GraderError if stopped."""
         if self._stopped:
             raise GraderError(_("The judge could not be started: {reason}", reason="stopped"))
         used = Counter(self._source_of.values())
@@ -210,7 +210,8 @@ class _Graders:
         return grader
 
     def _done(self, grader: Grader) -> None:
-        """Ends a grader that was in use, and its source if no other grader uses that."""
+        """Ends a grader that was in use; also the process that made its judge, if that is retired and no other uses
+        it."""
         grader.close()
         with self._lock:
             source = self._source_of.pop(grader)
@@ -277,7 +278,7 @@ def held() -> Iterator[None]:
 
 
 def begin(limits: Limits) -> None:
-    """Starts loading torch in a separate process, without waiting for it."""
+    """Starts loading torch in a separate process, without waiting for it; a failure is left to the grading."""
     with suppress(GraderError, OSError), GRADERS.lend(limits):
         pass
 
@@ -336,7 +337,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
 
 @contextmanager
 def _opened_executor(client: Client) -> Iterator[Executor]:
-    """The cluster's executor; an error in the block ends it without waiting for its tasks."""
+    """The cluster's executor, which the end of the block waits for; after an error it does not."""
     executor: Executor = client.get_executor(pure=False)  # the same submission twice is two calls
     try:
         yield executor
@@ -347,7 +348,7 @@ def _opened_executor(client: Client) -> Iterator[Executor]:
 
 
 def _require_this_kit(client: Client, scheduler: str) -> None:
-    """Raises Unreachable if there is no worker, or one has not this version of the kit."""
+    """Raises Unreachable if there is no worker, or the scheduler or a worker has another version of the kit."""
     try:
         version = str(client.run_on_scheduler(kit_version.kit_version))
     except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError

@@ -136,7 +136,7 @@ def _one_device(wanted: str, command: str) -> str:
     CPU, if it is not here."""
     from grader.calls import devices
 
-    device = devices.one(wanted)
+    device = devices.single(wanted)
     if not devices.is_there(device):
         sentence = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
         raise BadInput(sentence.format(device=device, command=command))

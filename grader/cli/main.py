@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ UNWRITABLE = (
     errno.EIO,
     errno.EDQUOT,
 )  # of a stream; what a file can't hold is reported by what writes it
+UNFIT = (PermissionError, IsADirectoryError, NotADirectoryError)  # a file's owner can mend it
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
@@ -240,7 +242,12 @@ def _is_of_a_stream(error: Exception) -> bool:
 
 
 def _print_reason(error: Exception) -> bool:
-    """Prints why grading failed, and returns True; False, and nothing printed, for an unknown error."""
+    """Prints why a command failed, and returns True; False, and nothing printed, for an unknown error."""
+    if isinstance(error, UNFIT) and error.filename is not None and not os.environ.get("KIT_DEBUG"):
+        sentence = _("{file} can't be read or written ({reason}). Type: ls -ld {quoted}")
+        file = os.fsdecode(error.filename)
+        print(sentence.format(file=file, reason=error.strerror, quoted=shlex.quote(file)), file=sys.stderr)
+        return True
     from grader.judge import grader as grading
     from grader.judge.launcher import GraderError
 

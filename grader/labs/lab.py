@@ -86,6 +86,8 @@ class Bench:
         self, parts: dict[str, StepCode], seconds: float, seed: int = 1, device: str = "cpu", text: str | None = None,
         tell: Callable[[float, str], None] = lambda done, what: None,
     ) -> None:  # fmt: skip
+        """`parts` is the code of each needed step, by step; `seconds` is the time for the lab, which starts now; `text`
+        is the learner's own; `tell` is called with the part that is done, 0 to 1, and a sentence."""
         self.parts, self.seconds, self.seed, self.device, self.text = parts, seconds, seed, device, text
         self.results = Results()
         self._tell, self._began = tell, time.monotonic()

@@ -140,7 +140,7 @@ def status_word(status: Status, blocked_by: str | None = None) -> str:
 
 
 def next_step(report: Report) -> StepResult | None:
-    """The first step that is not passed yet; a step that is blocked comes after the one that blocks it, or names it."""
+    """The first step that is not passed yet, after the one that blocks it; None if all are passed."""
     return next((step for step in report.steps if not step.is_settled), None)
 
 

@@ -188,6 +188,7 @@ class Guard:
     """Refuses every request that is not from the session's own page, and adds what every response says."""
 
     def __init__(self, app: ASGIApp, port: int, token: str, spoken: str) -> None:
+        """Lets requests through to `app` that have the session's token; its refusals are in the language `spoken`."""
         self.app, self.token, self.spoken, self.cookie = app, token, spoken, cookie_name(port)
         self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
@@ -317,6 +318,7 @@ def _with_headers(send: Send) -> Send:
     lack them."""
 
     async def sending(message: Message) -> None:
+        """Sends a message, the start of a response with further headers."""
         if message["type"] == "http.response.start":
             said = {name.lower() for name, _value in message["headers"]}
             every = {"Content-Security-Policy": POLICY, **HEADERS}

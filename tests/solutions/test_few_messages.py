@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.calls.codec import decode_call, decode_outcome
-from grader.calls.framing import parted
+from grader.calls.framing import unframed
 from grader.calls.values import bare, leaves
 from grader.checks import lazy
 from grader.checks.backends import LocalBackend
@@ -53,7 +53,7 @@ def asked(
 
 def given(frame: bytes) -> Iterator[Tensor]:
     """The tensors that a message hands to the called code."""
-    call = decode_call(*parted(frame))
+    call = decode_call(*unframed(frame))
     for each in (*call.first, call):
         yield from (leaf for leaf in leaves((each.args, each.kwargs)) if isinstance(leaf, Tensor) and not leaf.is_meta)
 
