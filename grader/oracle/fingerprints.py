@@ -31,6 +31,7 @@ RAISED = ["raised"]
 SHORT = 1 << 14  # elements of a tensor for which the weights of its sums are kept
 CLEARLY = 1e-2  # of the sum of the sizes: two answers this far apart differ by more than rounding
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
+FAR_NEARER = 1e-3  # of the distance to the right answer: one this near to a mistake's is that mistake, made otherwise
 
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
@@ -164,6 +165,30 @@ def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
     )
 
 
+def far_nearer(recorded: Print, exchange: Exchange, right: Any, device: str) -> bool:
+    """Whether an answer has the shapes of the recorded one, is clearly wrong, and far nearer to it than to the right
+    one."""
+    if exchange.outcome is None or exchange.outcome.raised or exchange.due_error:
+        return False
+    theirs = _student(exchange, exchange.outcome, device)
+    due = _floating(right)
+    shapes = [(tensor.shape, tensor.dtype) for tensor in due]
+    count = len(due)  # without the gradients, which come behind
+    if theirs.checksum != recorded.checksum or len(theirs.floating) != len(recorded.numbers) or not count:
+        return False
+    if [(tensor.shape, tensor.dtype) for tensor in theirs.floating[:count]] != shapes:
+        return False
+    own = [number for each in theirs.numbers[:count] for number in each]
+    mistakes = [
+        number
+        for tensor, packed in zip(due, recorded.numbers, strict=False)
+        for number in struct.unpack(_layout(tensor), packed)
+    ]
+    wanted = [number for tensor in due for number in _numbers(tensor).tolist()]
+    apart = math.dist(own, wanted)
+    return apart > CLEARLY * math.hypot(*wanted) and math.dist(own, mistakes) <= FAR_NEARER * apart
+
+
 @dataclass(frozen=True)
 class _Described:
     """A checksum of everything in an answer that must be equal, and the floating tensors, which must be close."""
@@ -188,11 +213,16 @@ def _student(exchange: Exchange, outcome: Outcome, device: str, loosely: bool = 
 def _near(recorded: Print, theirs: _Described, narrowed: bool) -> bool:
     """Whether the numbers are as close as another order of summation brings them."""
     for tensor, mine, packed in zip(theirs.floating, theirs.numbers, recorded.numbers, strict=True):
-        room = room_of(tensor.dtype, narrowed) * max(mine[0], FLOOR)
+        room = room_of(tensor.dtype, narrowed or _is_of_float32(tensor)) * max(mine[0], FLOOR)
         pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
         if not all(one == other or abs(one - other) <= room for one, other in pairs):
             return False
     return True
+
+
+def _is_of_float32(tensor: Tensor) -> bool:
+    """True for one number that float32 holds as it is: a float that `item()` made of one, say."""
+    return tensor.dim() == 0 and tensor.dtype == torch.float64 and bool(tensor.float().double() == tensor)
 
 
 def _described(call: Call, outcome: Outcome, device: str, *, loosely: bool = False) -> _Described:
