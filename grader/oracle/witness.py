@@ -189,7 +189,7 @@ class Witness:
 
     def _cost_more(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ended earlier on the misconception, on an answer that is the student's, who went on."""
-        usual = self._usual(wrong, question)
+        usual = self._usual(wrong, question, until=question)
         last = len(usual.prints) - 1
         if not usual.refused or not 0 <= last < len(question.answers) - 1:
             return False
