@@ -37,7 +37,8 @@ def people(submissions: Path) -> dict[str, Person]:
 
 
 def left_out(submissions: Path) -> list[str]:
-    """Files next to the students' folders that belong to no student, and hidden folders, in order."""
+    """The names of files next to the students' folders that belong to no student, and of hidden folders, with a `/`
+    behind them, in order. Raises BadDownload, OSError."""
     students = people(submissions).values()
     theirs = {file for person in students for file in person.files.values()}
     theirs |= {file for person in students for attempt in person.attempts for file in attempt.files.values()}

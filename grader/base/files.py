@@ -40,7 +40,7 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
 
 
 def table(rows: Iterable[Iterable[object]]) -> str:
-    """The text of a CSV file with these rows, its lines ended as Excel has them."""
+    """The text of a CSV file with these rows; its lines end in CR LF."""
     import csv
     import io
 

@@ -84,7 +84,7 @@ class Entry:
 
     @property
     def said(self) -> tuple[str, str, str]:
-        """The three lines, as far as they are there."""
+        """What was done, why it is wrong, and the nudge; empty strings for what is missing."""
         what, why = (*self.text[:2], "", "")[:2]
         return what, why, self.nudge
 
@@ -99,7 +99,8 @@ class Document:
     of_many_steps: bool = False
 
     def add(self, name: str, place: str) -> Entry:
-        """Adds an entry with this name, and returns it. Raises Unreadable if it exists."""
+        """Adds an empty entry with this name, and returns it. Raises Unreadable if it exists, or is no name. `place`:
+        `file:line`, for messages."""
         place = f"{place}: {name}"
         if not all(map(NAME.fullmatch, name.split(JOINED))):
             raise Unreadable(N_("{place} is no name: write it in lower case, like not_scaled."), place=place)
@@ -149,7 +150,8 @@ def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict
 
 
 def translations(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yields each line of text of the step's own with its translation, empty if that is missing. Raises Unreadable."""
+    """Yields each English line about a mistake in the step's own files, with its Korean translation, empty if that is
+    missing. Raises Unreadable."""
     korean = read(folder, korean=True).entries
     for name, entry in read(folder).entries.items():
         there = korean.get(name, Entry(name, ""))
@@ -266,8 +268,8 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
 
 
 def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
-    """Adds a form of a mistake from an item of a list, which says what differs from `facts`; its code may follow in a
-    block."""
+    """Adds a form of a mistake from the text of an item of a list, `said`, which names what differs from `facts`; its
+    code may follow in a block."""
     code, language, number = "", "diff", len(entry.ways) + 1
     name = entry.name if number == 1 else f"{entry.name}_{number}"
     for part in filter(None, said.strip().split(BETWEEN)):

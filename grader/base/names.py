@@ -55,6 +55,7 @@ class Roll:
     what was added to tell people apart."""
 
     def __init__(self, names: Mapping[str, Iterable[str]], bare: Mapping[str, str] = {}) -> None:
+        """`names`: the logins of each name; `bare`: the bare name of each name that has one."""
         self._names: dict[str, set[str]] = defaultdict(set)
         self._logins: dict[str, set[str]] = defaultdict(set)
         self._login: dict[str, str] = {}

@@ -88,6 +88,7 @@ class BuiltIns:
     places: Sequence[Any] = ()  # the keys of each active block
 
     def __init__(self, families: Iterable[str]) -> None:
+        """Prepares to record the built-ins of these families, by their names in `FAMILIES`, into `names`."""
         families = set(families)
         keys = _register_watchers()
         self._keys = [keys[place] for place, watched in PLACES.items() if set(watched).intersection(families)]
@@ -273,6 +274,7 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
     @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        """Notes the op of `subject`, then calls the function."""
         if name := _watched_name(handle_of(subject).schema().name):
             BuiltIns.noted.add(name)
         return function(subject, *args, **kwargs)
@@ -285,6 +287,7 @@ def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
+        """What torch's function gives, its kernel wrapped."""
         overloaded, name = function(qualified, overload), _watched_name(qualified)
         if overloaded is None or not name:
             return overloaded
@@ -305,6 +308,7 @@ def _keeping_our_keys(switch: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(switch)
     def switching(*args: Any) -> Any:
+        """Switches, then sets our keys as they are in use."""
         switched = switch(*args)
         looking = (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else []))
         for key in KEYS:
@@ -321,6 +325,7 @@ def _not_at_our_keys(register: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(register)
     def registering(*args: Any, **kwargs: Any) -> Any:
+        """Registers, unless an argument is a key of ours."""
         for argument in (*args, *kwargs.values()):
             if isinstance(argument, bytes) or (isinstance(argument, str) and exactly(argument) in ours):
                 raise RuntimeError("nothing can be registered at this dispatch key: the grader looks there")

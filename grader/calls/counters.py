@@ -13,7 +13,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -45,9 +44,7 @@ class EveryOp:
         include(KEY, True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
         include(KEY, self._was_included)
 
@@ -127,6 +124,7 @@ def _called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _as_tensor(value: Any) -> Any:
+    """A number as a tensor on the CPU; any other value itself."""
     if isinstance(value, float):
         return torch.scalar_tensor(value, dtype=torch.float64, device="cpu")
     return torch.tensor(value, device="cpu") if isinstance(value, int | complex) else value
@@ -206,7 +204,7 @@ class LargestStorage(EveryOp):
         self.measured = 0
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of an op's results."""
+        """Sets `measured` to the elements of the largest storage of a result, if it is the largest so far."""
         for leaf in (result,) if isinstance(result, Tensor) else _tensors_in(result):
             if (elements := _elements(leaf)) > self.measured:
                 self.measured = elements
@@ -318,6 +316,7 @@ class SavedForBackward(EveryOp):
     active: SavedForBackward | None = None
 
     def __init__(self, modules: Iterable[Any]) -> None:
+        """Prepares to count all but the parameters of these objects, if they are modules."""
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
@@ -331,12 +330,10 @@ class SavedForBackward(EveryOp):
         SavedForBackward.active = self
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         SavedForBackward.active = None
         private.pop_saved_hooks()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*why)
 
     def add_what_is_left(self, result: Any) -> None:
         """Adds, once the call is over, the storages that are still alive, except that of its result."""
@@ -383,6 +380,7 @@ def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
 
     @private.in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        """Pushes the two hooks, `pack` so that the count of this moment is told what it stores."""
         watch = SavedForBackward.active
 
         def noting(saved: Tensor) -> Any:

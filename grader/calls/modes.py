@@ -31,16 +31,14 @@ from grader.calls.values import leaves
 
 
 class Circumstances(Contexts):
-    """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
-
-    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: the call
-    isn't checked for other work on `meta`, nor for float32.
-    """
+    """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome."""
 
     def __init__(
         self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), narrows: bool = False,
         trusted: bool = False,
     ) -> None:  # fmt: skip
+        """Prepares the contexts. `called`: the objects that take part in the call; `narrows`: a narrowed precision is
+        noted; `trusted`: the call isn't checked for other work on `meta`, nor for float32."""
         super().__init__()
         self._options, self._built_ins = options, built_ins
         on_meta = (options.device == "meta" and not trusted) or Reads.record is not None

@@ -163,11 +163,12 @@ class FunctionNames(private_torch.FunctionMode):
             self._inside = before
 
     def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a function that `_known` maps to None; a subclass that has such functions defines it."""
+        """The result of a function that a subclass answers in place of torch: one that it maps to None in `_known`."""
         raise NotImplementedError
 
     def makers(self, value: Any) -> list[str]:
-        """The function that gave each tensor of a value: "" if none did, as for an argument or for what was kept."""
+        """For each tensor of a value the name of the function that gave it: "" if none did, as for an argument or for
+        what was kept."""
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:

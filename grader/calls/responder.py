@@ -319,10 +319,8 @@ class Responder:
         # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
         # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
         try:
-            run_backward(
-                tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
-                allow_unreachable=True, accumulate_grad=True,
-            )  # fmt: skip
+            starts, gradients = zip(*pairs, strict=True)
+            run_backward(starts, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)
         finally:
             self.quiet()
         return {

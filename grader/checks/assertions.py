@@ -328,15 +328,16 @@ def twins(
 def with_values(
     implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any, **kwargs: Any
 ) -> Handle:
-    """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
+    """A module `name(*args, **kwargs)` with these parameters, in evaluation mode. Its first call makes it, and fails if
+    the names or shapes do not fit."""
     module = implementation._make(name, args, kwargs)
     module.load_parameters(values, evaluating=True)
     return module
 
 
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
-    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
-    bias too few costs nothing if a check is about something else."""
+    """A module `name(*args)` in evaluation mode, with these parameters as far as it has them and with its own for the
+    others: a bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
     own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}

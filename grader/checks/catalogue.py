@@ -89,10 +89,8 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
 def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
     """Two misconceptions as one with two parts; `replaced` are the names that it replaces."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
-    return Misconception(
-        f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
-        f"{first.why} {second.why}", first.nudge, (first, second), form_of=called,
-    )  # fmt: skip
+    name, what, why = f"{first.name} + {second.name}", f"{first.what} {second.what}", f"{first.why} {second.why}"
+    return Misconception(name, first.caught_by, replaced, what, why, first.nudge, (first, second), form_of=called)
 
 
 def variants(module: ModuleType) -> list[Variant]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -79,10 +79,7 @@ class Implementation:
         """The same implementation with options for its calls; tensor arguments are moved to `device`; "meta" is for
         shapes only."""
         options = Options(device=device or self._device, **how)
-        return Implementation(
-            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting, self._queue,
-            self._before_reading,
-        )  # fmt: skip
+        return replace(self, _options=options)
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
         if name.startswith("_"):

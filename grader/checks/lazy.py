@@ -166,6 +166,8 @@ class Queue:
     def __init__(
         self, transport: Transport, makes: Callable[[str], bool], played: Iterable[tuple[bytes, Message]] = ()
     ) -> None:
+        """Sends over `transport`, but for the calls that the check is expected to make first: `played` are these, as
+        bytes, with their answers."""
         self._transport, self._makes, self._played = transport, makes, deque(played)
         self._begin: int | None = None
         self._calls: list[_Waiting] = []
@@ -246,7 +248,7 @@ class Queue:
 
     @property
     def is_over(self) -> bool:
-        """True if all known messages of the script were used."""
+        """True if the check has made all calls that it was expected to make first."""
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:

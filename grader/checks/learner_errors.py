@@ -36,7 +36,10 @@ FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an
     r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
     r"|unexpected keyword argument 'axis'"
 )
-NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
+NO_CUDA = re.compile(
+    r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver"
+    r"|re-initialize CUDA in forked"
+)
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 

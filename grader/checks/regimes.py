@@ -157,6 +157,7 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
     def ask(regimes: Collection[str]) -> None:
+        """Fails unless a call in all these regimes is right."""
         got = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
         unmodified(got)  # first: memory that is used again makes the values wrong as well
         if how.judged:
@@ -282,6 +283,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     expected = ours(*inputs)
 
     def ask(regimes: Collection[str], module: Handle | None = None) -> None:
+        """Fails unless a call of the module, or of a new one, in all these regimes is right."""
         module = module or fresh()
         module = module.nested("eval") if "parent" in regimes else module.eval()
         if not how.drops:

@@ -87,6 +87,7 @@ class _Round(Draw):
     """Draws round numbers, of small sizes."""
 
     def __init__(self, draw: Draw, small: Callable[[int], int]) -> None:
+        """Draws by `draw`; `small` gives the size that takes the place of a size."""
         self._draw, self._small = draw, small
 
     def _whole(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:

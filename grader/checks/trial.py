@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def blamed(self) -> str:
-        """The public name with the answer that failed the check."""
+        """The public name with the answer that failed the check; empty if nothing was called."""
         return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 
@@ -102,7 +102,7 @@ class Trial:
 def run_check(
     function: Callable[..., None], student: Backend, reference: Oracle, *, seed: int, device: str = "cpu"
 ) -> Verdict:
-    """Runs a check function on two backends."""
+    """The verdict of a check function on two backends, under a seed."""
     trial = Trial(function.__name__, student, reference, seed=seed, device=device)
     return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
 

@@ -7,16 +7,18 @@ import ast
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 from grader.base import mistakes
+from grader.base.mistakes import Unreadable
 from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
 from grader.oracle.wrong_ways import Replacements, WrongWays
 
 OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
 ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
+KERNEL = "@triton.jit"
 
 
 class GeneratedMistakes:
@@ -24,13 +26,14 @@ class GeneratedMistakes:
     one of these."""
 
     def __init__(self, ways: WrongWays, touched: Callable[[Collection[str]], set[str]]) -> None:
+        """Makes mistakes of the reference in `ways`; nothing is made yet."""
         self._ways, self._touched = ways, touched
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
         """The mistakes in a public name, or in a helper of the reference that it uses: those of many steps that fit,
         then those made by operators, in the order of the families. Empty for a helper or an unknown name."""
-        if name not in self._ways.definitions or name in self._ways.helpers:
+        if name not in self._ways.definitions or name in self._ways.helpers or self._has_kernel:
             return []
         listed: list[ChangedText] = []
         texts: list[ChangedText] = []
@@ -44,6 +47,12 @@ class GeneratedMistakes:
         for change in (*listed, *texts):
             every.setdefault((change.name, change.text), change)
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
+
+    @cached_property
+    def _has_kernel(self) -> bool:
+        """Whether the reference has a Triton kernel. With a mistake, a kernel reads and writes anywhere in memory, and
+        may end the judge, in which Triton's interpreter runs it. What a catalogue lists was tried by its author."""
+        return any(KERNEL in text for text in self._ways.definitions.values())
 
     def recorded(self) -> list[Misconception]:
         """The mistakes that a tape (the recorded answers in a learner's kit) has room for, of each public name: at most
@@ -76,8 +85,16 @@ class GeneratedMistakes:
         }
         # A place among mistakes: what an error says of its file tells whether the code itself raised it.
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        names = self._ways.run(ended("\n".join(texts.values())), place)
+        try:
+            names = self._ways.run(ended("\n".join(texts.values())), place)
+        except Unreadable as error:  # as a default that the change made wrong: nobody's answer is like this
+            names = {name: partial(_refuse, error)}
         return {name: names[name]}
+
+
+def _refuse(error: Unreadable, *_args: object, **_named: object) -> None:
+    """Raises the error, whatever the arguments."""
+    raise error
 
 
 class _LoopLimit(ast.NodeTransformer):

@@ -10,6 +10,7 @@ import os
 import re
 import textwrap
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +26,7 @@ from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Unreadable, Way
 from grader.base.paths import SOLUTIONS, shown
+from grader.base.syntax import invalid
 from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
@@ -36,6 +38,7 @@ class Replacements(Mapping[str, Any]):
     """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
+        """`make` returns the replacement of each of the names; it is called at the first use of one."""
         self._names, self._make = dict.fromkeys(names), make
 
     @cached_property
@@ -58,6 +61,7 @@ class Text:
     """The text of the reference in a step's folder, and its edited forms."""
 
     def __init__(self, folder: Path, solutions: Path = SOLUTIONS) -> None:
+        """Reads `reference.py` in `folder` at first use; mistakes of many steps are in `solutions`."""
         self.folder, self.solutions = folder, solutions
 
     def edited(self, ways: Sequence[Way]) -> dict[str, str]:
@@ -88,13 +92,14 @@ class Text:
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
 
     def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source."""
+        """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source, unless
+        that is no Python, as with one argument twice."""
         for entry in mistakes.of_many_steps(self.solutions).entries.values():
             for way in entry.ways:
                 if not way.facts.names or name in way.facts.names:
                     places = [set(self._edits(way, name, old, new)) for old, new in hunks(way.code)]
                     text = _with_edits(self.definitions[name], sorted(set().union(*places)), way.place)
-                    if all(places) and text != self.definitions[name]:
+                    if all(places) and text != self.definitions[name] and not invalid(text, name):
                         yield entry.name, text
 
     @cached_property
@@ -121,6 +126,8 @@ class WrongWays(Text):
     """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
 
     def __init__(self, folder: Path, reference: ModuleType) -> None:
+        """Reads the documents of mistakes in `folder`; `reference` is the module of `reference.py` there. Raises
+        Unreadable."""
         super().__init__(folder)
         self.reference = reference
         self.document = mistakes.read(folder)
@@ -266,7 +273,10 @@ class WrongWays(Text):
         file = f"solutions: {place}"  # a file that is the kit's own
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and Triton read it
         try:
-            exec(compile(text, file, "exec"), names)  # our own text, from solutions/
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Python finds odd in a mistake would show its line to a learner
+                code = compile(text, file, "exec")
+            exec(code, names)  # our own text, from solutions/
         except Exception as error:
             sentence = _("{place}: its code can't be run: {error}.")
             raise Unreadable(sentence.format(place=place, error=f"{type(error).__name__}: {error}")) from error

@@ -20,7 +20,8 @@ def restrict(
     proven: Sequence[str] = (),
     spaces: namespaces.Namespaces | None = None,
 ) -> tuple[str, ...]:
-    """Confines the calling process for good: the last thing a worker does before it reads a learner's code.
+    """Confines the calling process for good: the last thing a worker does before it reads a learner's code. It works in
+    `folder`, or in the file system that it gets with the namespaces `spaces`, and may read what is `readable`.
 
     Returns the layers in force beyond process and limits. Raises LayerNotInForce if a layer that was `proven` on this
     machine, or that the limits require, is not. With an accelerator there are none: its driver needs device files,

@@ -119,14 +119,12 @@ def conceal() -> None:
 
 def _classes(modules: Any) -> list[type]:
     """The classes of this package that these modules hold, each once."""
-    return list({
-        id(value): value for module in modules for value in vars(module).values()
-        if isinstance(value, type) and value.__module__.partition(".")[0] == OURS
-    }.values())  # fmt: skip
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return list({id(value): value for value in classes if value.__module__.partition(".")[0] == OURS}.values())
 
 
 def _measured_by() -> list[type]:
-    """The classes of other libraries by which a call is measured."""
+    """torch's classes by which a call is measured, `MEASURED_BY`, as far as they are imported."""
     named = [(sys.modules.get(module), name) for module, names in MEASURED_BY.items() for name in names]
     return [getattr(module, name) for module, name in named if hasattr(module, name)]
 
@@ -167,6 +165,7 @@ def _noting() -> Callable[[str, tuple[Any, ...]], None]:
     wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
     def notice(event: str, arguments: tuple[Any, ...]) -> None:
+        """The hook. Raises RuntimeError or ImportError for what is refused."""
         if event in searches:
             if searching:
                 return

@@ -293,7 +293,7 @@ class ForkedProcess:
         return self._said
 
     def ask_where(self) -> None:
-        """Makes the fault handler write the learner's line."""
+        """Has the zygote make the worker's fault handler write its stack, which `faults` then reads."""
         self._launcher.tell(Command("where", pid=self._pid))
 
     def dismiss(self) -> None:

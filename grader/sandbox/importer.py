@@ -133,6 +133,7 @@ def _sealed(
         """The function that runs one compiled reference."""
 
         def run() -> dict[str, Any]:
+            """The public names of the reference, by name, once its code has run in a namespace of its own."""
             # Built-ins of its own: an import is a call of one of them, with the names next to it.
             space = {"__name__": f"{package}.{name}", "__file__": filename, "__builtins__": {**plain}}
             seal(space)

@@ -237,6 +237,7 @@ def _has_meta(qualified: str, there: Collection[str]) -> bool:
 
 
 def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
+    """The result of `relu` on `meta`."""
     import torch
 
     return torch.empty_like(x)
@@ -271,6 +272,7 @@ def _our_kernels(library: Any, private: Any, reads: Any) -> None:
         torchs = private.python_kernel
 
         def tried(*args: Any, **kwargs: Any) -> Any:
+            """The result of the kernel, or else of torch's own."""
             try:
                 found = kernel(*args, **kwargs)
             except Exception:  # which torch words in its own way

@@ -137,7 +137,7 @@ class SpawnedProcess:
         self.pause()
 
     def resume(self) -> None:
-        """Goes on with the next `send`."""
+        """Does nothing: the process goes on with the next `send`."""
 
     def _signal(self, name: str) -> None:
         """Sends a signal that not every system has, to a process that is not waited for yet."""

@@ -37,6 +37,7 @@ class TopLevel:
     """
 
     def __init__(self, seconds: float) -> None:
+        """`seconds`: for the top levels of all files together."""
         self._seconds = seconds
         self._spent = self._since = self._given = self._busy = 0.0
         self._depth = 0
