@@ -101,8 +101,8 @@ class BuiltIns:
         """Starts to note uses of the built-ins, in place of those of an outer block."""
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
-        if counters.KEY in self._keys and not private.is_included(counters.KEY):
-            counters.let_ops_pass()
+        if counters.KEY in self._keys:
+            counters.let_ops_pass(patiently=private.is_included(counters.KEY))
         for key in self._keys:
             private.include(key, True)
         if self._any_torch is not None:

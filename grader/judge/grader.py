@@ -227,6 +227,7 @@ class Grader:
         at_once = 1 if len(judges) > 1 else len(waiting)  # several judges get one step at a time, one judge all
 
         def ask(judge: Channel) -> None:
+            """Sends the next steps to a judge."""
             taken, waiting[:at_once] = waiting[:at_once], []
             with contextlib.suppress(ConnectionError):  # that it has died is heard below
                 judge.send(msgspec.structs.replace(request, steps=taken))

@@ -39,6 +39,7 @@ class ForkingLauncher:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
     def __init__(self, early: zygote_process.ZygoteProcess | None = None) -> None:
+        """Takes the zygote's process that was started `early`, or starts one; does not wait for it."""
         self.process = early or zygote_process.ZygoteProcess()
         control = socket.socket(fileno=self.process.control)
         from grader.sandbox.forked import ForkLauncher

@@ -32,6 +32,8 @@ class Session:
     """Answers grade requests until the other side closes. A step's checks are imported lazily."""
 
     def __init__(self, channel: Channel, launcher: Launcher, cpu_claims: int | None = None) -> None:
+        """`launcher` starts the workers; `cpu_claims` is the descriptor of the file in which judges claim a CPU, if
+        there are several."""
         self.channel, self.launcher, self.cpu_claims = channel, launcher, cpu_claims
         self._steps = {step.name: step for step in solutions()}
         self._answers: dict[str, Answers] = {}

@@ -49,7 +49,7 @@ class Answers:
 
 
 def limits_on(device: str, limits: Limits) -> Limits:
-    """The limits of a worker on this device."""
+    """The limits of a worker for checks on this device."""
     return msgspec.structs.replace(limits, accelerator=device != "cpu")
 
 
@@ -65,6 +65,8 @@ class StepRun:
         self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers,
         shared: SharedWorker | None = None, tell: Callable[[Asking], None] | None = None,
     ) -> None:  # fmt: skip
+        """Grades the request's file of this step; runs nothing yet. `shared` may hold a worker to go on with, `tell` is
+        called before each check."""
         self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request

@@ -37,6 +37,8 @@ class WorkerBackend:
         self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False,
         shared: SharedWorker | None = None, quick: bool = False,
     ) -> None:  # fmt: skip
+        """Imports the step that `load` says; starts nothing yet. `runs_kernels`: its code is in Triton; `quick`:
+        answers are given up after QUICK_SECONDS; `shared` may hold a worker to go on with."""
         self._launcher, self._limits, self._runs_kernels = launcher, limits, runs_kernels
         self._load = msgspec.structs.replace(load, quick=quick)
         self._shared = shared or SharedWorker()
@@ -153,8 +155,7 @@ class WorkerBackend:
         return worker
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """The outcome itself; notes everything in it other than its value: imports, lines left out, whether it is
-        odd."""
+        """Returns the outcome; notes its imports, the lines left out, and whether it is odd, in this object."""
         self.imported.update(outcome.imported)
         self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():

@@ -109,6 +109,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
         def run() -> None:
+            """Serves the channel, in the judge."""
             ours.detach()
             put_on_path()
             process.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.cpu_claims)
@@ -135,6 +136,7 @@ class Zygote:
             return
 
         def run() -> None:
+            """Confines the worker, and serves calls on its channel."""
             from grader.sandbox import worker
 
             cpus.pin(command.cpus)

@@ -20,6 +20,7 @@ class CachedOracle:
     """
 
     def __init__(self, oracle: Oracle) -> None:
+        """Caches the answers of this oracle."""
         self._oracle = oracle
         self._known: dict[tuple[int, str], list[Outcome]] = {}
         self._drawn: dict[tuple[str, int, str], list[Tensor | int]] = {}
@@ -63,6 +64,7 @@ class _RememberedDraw(Draw):
     """Returns the cached draws in order. If a check gets further than before, everything is drawn again."""
 
     def __init__(self, seed: int, check: str, draw: Draw, drawn: list[Tensor | int]) -> None:
+        """`drawn` is the cache, which new draws by `draw` are added to."""
         super().__init__(seed, check)
         self._draw, self._drawn = draw, drawn
         self._wanted: list[Callable[[], Any]] = []

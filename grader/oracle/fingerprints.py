@@ -56,6 +56,8 @@ class AnswerPrint:
     part."""
 
     def __init__(self, call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> None:
+        """Keeps a call and its outcome in a check on this device; `drawn`: random numbers were used. Computes nothing
+        yet."""
         self.call, self.outcome, self.device, self.drawn = call, outcome, device, drawn
 
     @property

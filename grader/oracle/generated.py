@@ -7,7 +7,7 @@ import ast
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from grader.base import mistakes
@@ -18,6 +18,7 @@ from grader.oracle.wrong_ways import Replacements, WrongWays
 
 OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
 ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
+KERNEL = "@triton.jit"
 
 
 class GeneratedMistakes:
@@ -25,13 +26,14 @@ class GeneratedMistakes:
     one of these."""
 
     def __init__(self, ways: WrongWays, touched: Callable[[Collection[str]], set[str]]) -> None:
+        """Makes mistakes of the reference in `ways`; nothing is made yet."""
         self._ways, self._touched = ways, touched
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
         """The mistakes in a public name, or in a helper of the reference that it uses: those of many steps that fit,
         then those made by operators, in the order of the families. Empty for a helper or an unknown name."""
-        if name not in self._ways.definitions or name in self._ways.helpers:
+        if name not in self._ways.definitions or name in self._ways.helpers or self._has_kernel:
             return []
         listed: list[ChangedText] = []
         texts: list[ChangedText] = []
@@ -45,6 +47,12 @@ class GeneratedMistakes:
         for change in (*listed, *texts):
             every.setdefault((change.name, change.text), change)
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
+
+    @cached_property
+    def _has_kernel(self) -> bool:
+        """Whether the reference has a Triton kernel. With a mistake, a kernel reads and writes anywhere in memory, and
+        may end the judge, in which Triton's interpreter runs it. What a catalogue lists was tried by its author."""
+        return any(KERNEL in text for text in self._ways.definitions.values())
 
     def recorded(self) -> list[Misconception]:
         """The mistakes that a tape (the recorded answers in a learner's kit) has room for, of each public name: at most

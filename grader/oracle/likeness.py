@@ -65,7 +65,7 @@ def is_about_parameters(call: Call) -> bool:
 
 def looked_at(call: Call, outcome: Outcome) -> Outcome:
     """The outcome with only the returned value that the check looks at, without gradients: the other values may be
-    right or wrong in a way of their own. The whole outcome if it looks at all."""
+    right or wrong in a way of their own. The outcome itself if the check looks at all values."""
     part, value = call.options.part, outcome.value
     if part is None or not isinstance(value, tuple) or part >= len(value):
         return outcome

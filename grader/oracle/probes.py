@@ -290,6 +290,7 @@ class Twice:
     """A backend that makes each call of the author's code twice, and once more with a seed if the answers differ."""
 
     def __init__(self, backend: Backend) -> None:
+        """Asks this backend."""
         self._backend = backend
         self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
 

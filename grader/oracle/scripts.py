@@ -42,6 +42,7 @@ class SharedScripts:
     """The scripts of each step under its last seed. Without a descriptor nothing is shared."""
 
     def __init__(self, descriptor: int | None = None) -> None:
+        """`descriptor` is that of the judges' shared file; None: nothing is shared."""
         self._descriptor = descriptor
         self._of_step: dict[str, tuple[int, dict[str, Checks]]] = {}
         self._written: dict[tuple[str, str, str], tuple[int, int, int]] = {}  # how much is known of what is in the file

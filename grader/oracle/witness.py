@@ -107,11 +107,14 @@ class AnswerSource(Protocol):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """A misconception's answers under the seed and on the device of the question: to the end, or until they differ
-        from those of `until`. None if it passes the check, or has no such form."""
+        """A misconception's answers in the check with this name, under the seed and on the device of the question: to
+        the end, or until they differ from those of `until`. `form`: as it is (USUAL), with other random numbers
+        (OTHER_STREAM), or not used by other names of the file (ALONE). None if it passes the check, or has no such
+        form."""
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None if its answers are not known."""
+        """Two misconceptions that replace different names, as one; None if the answers of both together are not
+        known."""
         return None
 
 
@@ -119,6 +122,7 @@ class Witness:
     """Compares misconceptions with the student."""
 
     def __init__(self, asked: AnswerSource) -> None:
+        """Takes the misconceptions' answers from `asked`."""
         self.asked = asked
         self.both = asked.both
 
@@ -276,11 +280,13 @@ class _FingerprintBackend:
     def __init__(
         self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
     ) -> None:
+        """Stops at the first answer that differs from the student's in `until` (None: never); `stream` is added to each
+        seed."""
         self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
         self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
-        """Starts a check on the backend, in this one's random stream."""
+        """Starts a check on the backend, with the seed moved by `stream`."""
         self._backend.begin_check(seed + self._stream)
 
     def ask(self, call: Call) -> Outcome:

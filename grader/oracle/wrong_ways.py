@@ -38,6 +38,7 @@ class Replacements(Mapping[str, Any]):
     """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
+        """`make` returns the replacement of each of the names; it is called at the first use of one."""
         self._names, self._make = dict.fromkeys(names), make
 
     @cached_property
@@ -60,6 +61,7 @@ class Text:
     """The text of the reference in a step's folder, and its edited forms."""
 
     def __init__(self, folder: Path, solutions: Path = SOLUTIONS) -> None:
+        """Reads `reference.py` in `folder` at first use; mistakes of many steps are in `solutions`."""
         self.folder, self.solutions = folder, solutions
 
     def edited(self, ways: Sequence[Way]) -> dict[str, str]:
@@ -124,6 +126,8 @@ class WrongWays(Text):
     """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
 
     def __init__(self, folder: Path, reference: ModuleType) -> None:
+        """Reads the documents of mistakes in `folder`; `reference` is the module of `reference.py` there. Raises
+        Unreadable."""
         super().__init__(folder)
         self.reference = reference
         self.document = mistakes.read(folder)

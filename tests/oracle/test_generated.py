@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,7 +22,7 @@ from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.live import solutions
 from grader.oracle.tape import Tape
 from grader.oracle.witness import Witness
-from grader.oracle.wrong_ways import Text
+from grader.oracle.wrong_ways import Text, WrongWays
 from tests.clinic import Clinic
 from tests.oracle.test_untrue_names import graded, named, told
 
@@ -112,6 +113,13 @@ def test_all_that_is_generated_is_python(folder: Path) -> None:
         made = [changed for _entry, changed in text.of_many_steps(name)]
         for changed in (*made, *(change.text for change in changes(name, definition, name))):
             assert not invalid(changed, name), changed
+
+
+def test_nothing_is_generated_of_a_kernel() -> None:
+    """With a wrong pointer it would end the judge."""
+    ways = WrongWays(SOLUTIONS / "longer_and_faster" / "step29_triton", ModuleType("not_imported"))
+    assert {"flash_forward", "attend"} <= set(ways.definitions)
+    assert not GeneratedMistakes(ways, set).recorded()
 
 
 def test_a_change_that_can_not_be_run_breaks_no_judge() -> None:
