@@ -59,7 +59,7 @@ class Call(msgspec.Struct, array_like=True):
 
     @property
     def is_authors(self) -> bool:
-        """Whether the author's code is called, and not a module looked at or changed from outside."""
+        """True if the call runs code of the module's author; False for one of our operations on an object."""
         return self.handle is None or self.name == "__call__" or bool(self.own)
 
 
@@ -146,7 +146,7 @@ class Contexts:
         self._leaving: list[Callable[..., Any]] = []
 
     def enter_context(self, context: Any) -> None:
-        """Enters a context; it is left together with this one."""
+        """Enters a context, which is left when this object is."""
         leave = type(context).__exit__
         type(context).__enter__(context)
         self._leaving.append(lambda *why: leave(context, *why))

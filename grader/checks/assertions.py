@@ -1,7 +1,8 @@
 """The names for check files: everything that an author of a step imports.
 
 A check is a pytest function with the arguments `student`, `reference` and `draw`. Its docstring's first line is the
-title that the learner reads, `points` what it is worth.
+title that the learner reads, `points` what it is worth. A function that "fails" raises CheckFailed, with what the
+learner reads; if the answer was not sent for yet, it returns, and compares as soon as that is there (`lazy`).
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def drawn_as(what: Literal["arrows", "curves"]) -> Callable[[Check], Check]:
 
 
 def _above_zero(name: str, number: object) -> None:
+    """Raises ValueError, naming the decorator `name`, unless `number` is a finite number above 0."""
     if not isinstance(number, int | float) or not 0 < number < math.inf:
         got = getattr(number, "__name__", number)  # written without parentheses, the decorator gets the check itself
         raise ValueError(f"@{name}(…) takes a number above 0, and not {got}")
@@ -145,8 +147,8 @@ def on_meta(answer: Answer) -> Answer:
 
 
 def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
-    """Compares an answer with the expected one, its gradients too. Raises CheckFailed, completed with the call that
-    gave the answer, what was due, and the note."""
+    """Raises CheckFailed unless an answer agrees with the expected one, its gradients too. The failure has the call
+    that gave the answer, what was expected, and the note."""
     part = got.exchange.call.options.part
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, got)
     value, index = got.outcome.value, ""
@@ -173,6 +175,7 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
 
 
 def _gradients(expected: Any) -> dict[str, PlacedTensor | None]:
+    """The gradients of an expected answer, by argument or parameter; empty for a plain value."""
     return expected.outcome.gradients if isinstance(expected, Answer) else {}
 
 
@@ -325,15 +328,16 @@ def twins(
 def with_values(
     implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any, **kwargs: Any
 ) -> Handle:
-    """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
+    """A module `name(*args, **kwargs)` with these parameters, in evaluation mode. Its first call makes it, and fails if
+    the names or shapes do not fit."""
     module = implementation._make(name, args, kwargs)
     module.load_parameters(values, evaluating=True)
     return module
 
 
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
-    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
-    bias too few costs nothing if a check is about something else."""
+    """A module `name(*args)` in evaluation mode, with these parameters as far as it has them and with its own for the
+    others: a bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
     own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
@@ -346,5 +350,5 @@ def _placed(value: Any, got: Answer) -> Any:
     among them."""
     call = got.exchange.call
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
-    place = devices.place(got._implementation._device) if is_given else devices.CPU
+    place = devices.with_index(got._implementation._device) if is_given else devices.CPU
     return mapped(value, lambda leaf: PlacedTensor(leaf, place) if isinstance(leaf, Tensor) else leaf)

@@ -92,7 +92,7 @@ class LocalBackend:
         return outcome
 
     def _noted(self, call: Call) -> Outcome:
-        """The outcome of the call; `drew` says if it drew random numbers."""
+        """The outcome of the call. Sets `drew` to whether the call itself used random numbers."""
         before = [torch.get_rng_state()]
         outcome = self.responder.respond(call, lambda: before.append(torch.get_rng_state()))
         self.drew = not torch.equal(before[-1], torch.get_rng_state())

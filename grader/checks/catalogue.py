@@ -73,7 +73,8 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
     """Marks a function or class as another right implementation of the public name `replaces`. With a tuple of names
     the function is called once and returns a dictionary from name to object. A docstring says what is different.
 
-    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`.
+    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`. Raises ValueError without a
+    docstring.
     """
 
     def attach(marked: Decorated) -> Decorated:
@@ -88,10 +89,8 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
 def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
     """Two misconceptions as one with two parts; `replaced` are the names that it replaces."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
-    return Misconception(
-        f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
-        f"{first.why} {second.why}", first.nudge, (first, second), form_of=called,
-    )  # fmt: skip
+    name, what, why = f"{first.name} + {second.name}", f"{first.what} {second.what}", f"{first.why} {second.why}"
+    return Misconception(name, first.caught_by, replaced, what, why, first.nudge, (first, second), form_of=called)
 
 
 def variants(module: ModuleType) -> list[Variant]:
@@ -103,7 +102,7 @@ def variants(module: ModuleType) -> list[Variant]:
 
 
 def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Mark]]:
-    """The marked definitions of this file."""
+    """Yields each function or class of the file that `variant` has marked: its name, itself, and the mark."""
     for name, value in vars(file).items():
         mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
         if isinstance(mark, _Mark):

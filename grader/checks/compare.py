@@ -50,7 +50,8 @@ class Tolerance:
 
 
 def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str = "") -> None:
-    """Raises CheckFailed, saying how, unless `got` agrees with `expected` (values as messages carry them)."""
+    """Raises CheckFailed, saying how, unless `got` agrees with `expected` (values as messages carry them). `where`: the
+    part of the answer that they are, in words, for the message; empty for the whole."""
     match expected:
         case tuple():
             _require_items(got, expected, tolerance, where)
@@ -71,7 +72,7 @@ def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, wh
         raise _another_kind(_("a tuple of {count} values").format(count=count), got, where)
     for index, (part, wanted) in enumerate(zip(got, expected, strict=True)):
         place = _("value {number} of the {count} returned").format(number=index + 1, count=count)
-        require_agreement(part, wanted, tolerance, _inside(where, place))
+        require_agreement(part, wanted, tolerance, _part_of(where, place))
 
 
 def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
@@ -86,12 +87,12 @@ def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, w
         lines += [_("unexpected: {names}").format(names=", ".join(extra[:MOST]))] if extra else []
         raise CheckFailed(located("\n".join(lines), where))
     for name, wanted in expected.items():
-        require_agreement(got[name], wanted, tolerance, _inside(where, _("entry {name}").format(name=f"`{name}`")))
+        require_agreement(got[name], wanted, tolerance, _part_of(where, _("entry {name}").format(name=f"`{name}`")))
 
 
-def _inside(where: str, place: str) -> str:
-    """The name of a part within a part."""
-    return f"{where}, {place}" if where else place
+def _part_of(outer: str, inner: str) -> str:
+    """A part within a part of the answer, in words; `outer` may be empty."""
+    return f"{outer}, {inner}" if outer else inner
 
 
 def _require_tensor(got: Any, expected: PlacedTensor, tolerance: Tolerance, where: str) -> None:
@@ -134,7 +135,7 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 
 
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
-    """The failure of an answer of another type or value: both as text, below `where` in the answer."""
+    """The failure of an answer of another type or value; `expected` is text, `where` as for `require_agreement`."""
     shown = show_value(got)
     if shown == expected and isinstance(got, PlacedTensor):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
@@ -143,7 +144,8 @@ def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
 
 
 def returned_nothing(got: Any) -> str:
-    """A hint for a missing `return`; empty if something was returned."""
+    """A hint, on a line of its own, for None (a missing `return`) and for an object (a class in place of a function);
+    empty for any other value."""
     if isinstance(got, HandleId) or (isinstance(got, Opaque) and got.what.startswith(AN_OBJECT)):
         return "\n" + _("A class gives an object when it is called: does the step ask for a function here?")
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
@@ -175,19 +177,19 @@ def require_gradients(
 
 
 def largest_of(gradients: dict[str, PlacedTensor | None]) -> float:
-    """The largest size in any of the gradients."""
+    """The largest absolute value in any of the gradients; 0.0 if all are missing or on `meta`."""
     tensors = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
     return max([0.0, *(magnitude(tensor, 0.0) for tensor in tensors)])
 
 
 def gradient_room(wanted: Tensor, largest: float, tolerance: Tolerance) -> float:
-    """The tolerance of a gradient; `largest` is the size of the largest gradient of the call."""
+    """The largest difference allowed from a gradient; `largest` as from `largest_of` for all gradients of the call."""
     scale = max(magnitude(wanted, SCALE_FLOOR), GRADIENT_FLOOR * largest)
     return tolerance.of(wanted.dtype, scale, GRADIENT_ROOM)
 
 
 def no_gradient(name: str) -> CheckFailed:
-    """The message for an argument or parameter that no gradient reaches."""
+    """The failure for an argument or parameter, by name or position, that no gradient reaches."""
     return CheckFailed(
         _(
             "{where} does not exist: no path leads from the result back to it. Was a tensor detached, copied "
@@ -282,7 +284,8 @@ def _rounded(got: Tensor, expected: Tensor) -> bool:
 
 
 def _parting(expected: Tensor, got: Tensor, apart: Tensor, index: tuple[int, ...]) -> Parting | None:
-    """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
+    """The matrices that contain the first difference, at `index`, as numbers to draw; None if they are too large for a
+    picture. `apart`: which values differ, as booleans."""
     wanted, own, differs = (
         tensor[index[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
@@ -298,6 +301,7 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, index: tuple[int, ...
 
 
 def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:
+    """The rows of a matrix; numbers have six digits, None is for NaN and infinities."""
     return [[value if isinstance(value, bool) else _finite(value) for value in row] for row in matrix.tolist()]
 
 
@@ -306,7 +310,7 @@ def _finite(value: float) -> float | None:
 
 
 def magnitude(tensor: Tensor, floor: float) -> float:
-    """The largest finite size in the tensor, at least `floor`."""
+    """The largest finite absolute value in the tensor, at least `floor`."""
     if tensor.numel() == 0:
         return floor
     sizes = tensor.abs() if tensor.is_floating_point() else tensor.double().abs()
@@ -325,5 +329,5 @@ def located(message: str, where: str) -> str:
 
 
 def argument_name(name: str) -> str:
-    """The name of an argument or a parameter in messages."""
+    """The words for an argument, of which the name is its position from "0" on, or for a parameter or keyword."""
     return _("argument {number}", number=int(name) + 1) if name.isdigit() else f"`{name}`"

@@ -30,7 +30,8 @@ class PackingResult:
 
 
 def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> PackingResult:
-    """Writes the zip file, whole or not at all: each page under the name by which the platform finds its student.
+    """Writes the zip file, whole or not at all: each page under the name by which the platform `to`, moodle or canvas,
+    finds its student.
 
     Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
     student's number and that of a file handed in; it shows the page under the name of that file. Canvas's names are
@@ -57,7 +58,8 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
 
 
 def _canvas(submissions: Path) -> dict[str, str]:
-    """The prefix of names in Canvas's download, by the student's number there, or by what is made of the name."""
+    """The start of each student's file names in Canvas's download, by the student's number there and by the name of the
+    report; empty if it can't be read."""
     try:
         students = [person for person in people(submissions).values() if person.back and not person.moodle_id]
     except (OSError, ValueError):

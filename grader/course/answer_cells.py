@@ -152,8 +152,8 @@ def _are_stubs(sources: list[str]) -> bool:
 
 
 def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
-    """The cells that define what each of these steps asks for; only the first ones are searched, since no deadline
-    holds here."""
+    """The cells that define something that each of these steps asks for, by step; only the first MAX_LOOKED_AT
+    characters of cells are searched, since no deadline holds here."""
     public = {name for step in steps for name in public_names(step)}
     mentioning = [source for source in cells if any(name in source for name in public)]
     lengths = itertools.accumulate(map(len, mentioning))

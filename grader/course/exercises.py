@@ -24,7 +24,7 @@ class WrittenStubs:
 
 def write(folder: Path = paths.EXERCISES) -> WrittenStubs:
     """Writes, in the language in use, every stub of the core that is missing, or that is stale or in another language
-    and still untouched. Stubs of other tracks are refreshed where they exist: `begin` creates them."""
+    and still untouched. Stubs of other tracks are refreshed if they exist: `begin` creates them."""
     folder.mkdir(parents=True, exist_ok=True)
     result = WrittenStubs([], [], [])
     for step in _steps_in(folder):
@@ -41,7 +41,8 @@ def write(folder: Path = paths.EXERCISES) -> WrittenStubs:
 
 
 def begin(names: list[str], folder: Path = paths.EXERCISES) -> WrittenStubs:
-    """Writes the stubs of these steps, in the language in use; an existing file is left alone."""
+    """Writes the stubs of these steps into the folder, in the language in use; an existing file is left alone, and
+    listed as kept."""
     folder.mkdir(parents=True, exist_ok=True)
     result = WrittenStubs([], [], [])
     for step in steps.steps():

@@ -146,14 +146,15 @@ def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def hints_so_far(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
-    """The hints given so far, without a new one. Raises NoLesson."""
+    """The hints of a step that a learner has seen, as the folder of the exercises counts them. Raises NoLesson."""
     everything = hints(step, solutions)
     seen = min(max(_remembered(folder / REMEMBERED).get(step, 0), 0), len(everything))
     return Hints(everything[:seen], len(everything), is_new=False)
 
 
 def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
-    """One more hint than last time; the folder keeps the count. Raises NoLesson."""
+    """The hints seen so far and one more, and counts it in the folder of the exercises; a failure to save is in the
+    result. Raises NoLesson."""
     everything = hints(step, solutions)
     file = folder / REMEMBERED
     counts = _remembered(file)

@@ -107,8 +107,8 @@ CELL = re.compile(rf"^#(?: In\[[ \d]*\]:| ?%%.*| ?(?P<step>{STEP_NAME.pattern})\
 
 
 def exported(source: str, steps: Iterable[str]) -> tuple[dict[str, list[str]], dict[int, str]]:
-    """The answers in an export of a notebook, by step, and the other cells by their first line; each below as many
-    empty lines as are above it in the file, so that lines keep their numbers."""
+    """The answers in an export of a notebook, by step, and the other cells by the number of their first line; each
+    below as many empty lines as are above it in the file, so that lines keep their numbers."""
     every, found = set(steps), list(CELL.finditer(source))
     answers: dict[str, list[str]] = defaultdict(list)
     others: dict[int, str] = {}

@@ -103,7 +103,7 @@ def _solution(step: str, solutions: Path = SOLUTIONS) -> StepSolution:
 
 
 def shown(reference: str) -> str:
-    """The reference as a learner sees it after green: without the marks of the regions."""
+    """The text of a reference as a learner sees it once the step passes: without the lines BEGIN and END SOLUTION."""
     return MARKED.sub("", stubs.solved_of(reference))
 
 

@@ -137,7 +137,8 @@ class Step:
         return stubs.arguments(self.stub())
 
     def marked(self, spoken: str = "en") -> str:
-        """The reference with its solution regions marked for nbgrader; docstrings in the language `spoken`."""
+        """The reference with lines BEGIN and END SOLUTION, between which nbgrader cuts; docstrings in the language
+        `spoken`."""
         with language.use(spoken):
             return stubs.marked_of(self._reference_source)
 

@@ -97,7 +97,7 @@ def solved_of(source: str) -> str:
 
 
 def public_names(stub: str) -> list[str]:
-    """The names that a stub has at its top level: the file of a learner has them all."""
+    """The public names that a stub binds at its top level, also by imports: the file of a learner has them all."""
     bound: list[str] = []
     for node in parsed(stub).body:
         match node:

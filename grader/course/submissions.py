@@ -96,7 +96,7 @@ class _Reading:
             submission.leave(name, _("more than {count} files", count=MAX_FILES))
 
     def read_renamed(self) -> None:
-        """Reads renamed step files as answers to their steps, if there is no other answer."""
+        """Reads step files with changed names, `step02_softmax-1.py`, as answers to steps that have no other answer."""
         submission = self.submission
         for step, names in by_step(self.listing, self.steps).items():
             written: dict[str, str] = {}
@@ -186,7 +186,8 @@ class _Reading:
                 add_cells(submission, answers, self.shown(name), others)
 
     def take_by_definition(self) -> None:
-        """Takes a file or a cell for the one missing step if it defines the functions and classes of that step."""
+        """Takes files and cells under other names as the answer to the one missing step that asks for what they
+        define."""
         submission, missing = self.submission, self.missing()
         names_of = {step: answer_cells.public_names(step) for step in missing}
         texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}

@@ -99,8 +99,8 @@ def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str
 
 @cache
 def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
-    """The earlier steps of the course: in the core those before it, in another track the core, what comes before it
-    there, and the tracks that its track needs."""
+    """The names of the steps that a step may use: in the core those before it, in another track the core, what comes
+    before it there, and the tracks that its track needs."""
     every = {track.name: track for track in tracks(solutions)}
     own = next((track for track in every.values() if step in track.steps), None)
     if own is None:
@@ -123,7 +123,7 @@ def _needed_tracks(track: Track, every: dict[str, Track]) -> list[str]:
 
 
 def totals(results: Iterable[StepResult], solutions: Path | None = None) -> list[TrackResult]:
-    """The totals of each track that has one of these results, titles in the language in use."""
+    """The points and full points of each track that has one of these results, titles in the language in use."""
     by_track: dict[str, list[StepResult]] = {}
     for result in results:
         by_track.setdefault(result.track, []).append(result)

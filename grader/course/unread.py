@@ -55,7 +55,8 @@ class Submission:
         self.files[file] = _("graded as {step}", step=", ".join(own))
 
     def add_earlier(self, other: Submission, label: str) -> None:
-        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
+        """Adds the written files of an earlier submission, `label` in messages, to `earlier`, in place of equally named
+        ones."""
         self.earlier |= {
             module: (f"{label}/{shown.partition('/')[2]}", source)
             for module, (shown, source) in other.sources.items()

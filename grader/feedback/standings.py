@@ -32,7 +32,7 @@ class StepStanding(StepResult, kw_only=True, frozen=True):
 
     @property
     def resting(self) -> str:
-        """The step, and the references that it rests on; empty without any."""
+        """The step's name, and in parentheses the earlier steps with references in place; empty without any."""
         return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
@@ -50,12 +50,12 @@ class Standing(Graded, kw_only=True):
 
     @property
     def lateness(self) -> str:
-        """The share that lateness took off."""
+        """The share that lateness took off, with the reason, as text; empty without any."""
         return lateness(self.mark)
 
     @property
     def requests(self) -> list[str]:
-        """The unanswered ones for a second look."""
+        """The unanswered requests for a second look."""
         return self.mark.requests if self.mark else []
 
     @property

@@ -32,8 +32,8 @@ def first_that(holds: Mapping[int, bool]) -> int:
 
 
 def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, int]:
-    """The Markdown under "What to see" without its conditions and without the points that the figures do not show, and
-    how many those are; `shows` has the results by name. Without `shows`, all of it."""
+    """The text under "What to see", Markdown: without the conditions of its points, and without those points that the
+    figures do not show; and the number of these. `shows` has the results of the run by name; None: all points stay."""
     shown, left_out = [], 0
     for point in POINT.split(to_see):
         condition = CONDITION.search(point)

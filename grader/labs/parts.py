@@ -62,6 +62,7 @@ class StepCode:
     names: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
+        """The object with this name in the step's code. Raises AttributeError."""
         try:
             return self.names[name]
         except KeyError:
@@ -201,6 +202,7 @@ def _learners_error(error: Exception, folder: Path) -> str | None:
 
 
 def _is_inside(filename: str, folder: Path) -> bool:
+    """Whether a file is in the folder, a resolved path, or below it."""
     return Path(filename).resolve().is_relative_to(folder)
 
 

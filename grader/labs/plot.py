@@ -45,6 +45,7 @@ class PlotFigure:
     """A figure that becomes SVG: `axes` is what to draw on."""
 
     def __init__(self, figure: Any, axes: Any) -> None:
+        """Wraps matplotlib's figure, and its axes or array of axes."""
         self.figure, self.axes = figure, axes
         self.svg = ""
 

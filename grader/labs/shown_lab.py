@@ -33,6 +33,7 @@ class ShownLab:
     """A lab that was run: shown as HTML if possible, else as text."""
 
     def __init__(self, outcome: labs.LabRun, spoken: str) -> None:
+        """Shows the run in the language `spoken`."""
         self.outcome = outcome
         self._spoken = spoken
 

@@ -145,7 +145,8 @@ def _no_such(unknown: choice.UnknownChoice) -> Refusal:
 
 
 def _by_default() -> list[str]:
-    """The steps of the assignment that this notebook is, else those that were started."""
+    """The names of the steps of this notebook's assignment, which KIT_STEPS names, else of the core and every elective
+    with work. Raises Refusal."""
     if own := os.environ.get("KIT_STEPS"):
         return _chosen([own], [])
     read = _read([])
@@ -229,7 +230,7 @@ def _forget(*_event: object) -> None:
 
 def _install() -> None:
     """Makes `from exercises.step02_softmax import softmax` find the learner's own cell in the kernel too, as in a
-    worker."""
+    worker; does nothing outside a kernel."""
     shell = _shell()
     if shell is not None and not any(isinstance(finder, SubmissionImporter) for finder in sys.meta_path):
         sys.meta_path.insert(0, SubmissionImporter(_AnswerCells()))  # type: ignore[arg-type]  # without references it only reads

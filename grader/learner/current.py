@@ -27,7 +27,8 @@ def step(grader: Grader, folder: Path) -> str | None:
 
 
 def before_next(so_far: Progress) -> list[str]:
-    """The steps without a verdict that come before the first that is known to be left: they decide which is next."""
+    """The names of the steps with ungraded work before the first that is known to need more: they decide which is
+    next."""
     left = next((name for name in so_far.names if _is_left(so_far, name)), None)
     return [name for name in so_far.ungraded if left is None or name < left]
 

@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reads the options. One line if they are invalid."""
+    """Reads the options into the state that all items share. Raises UsageError if they are invalid."""
     config.addinivalue_line("markers", "points(number): what a check of a step is worth")
     config.stash[GRADING] = Grading(config)
 
@@ -212,8 +212,9 @@ class CheckItem(pytest.Item):
             self.add_marker(pytest.mark.points(check.points))
 
     def setup(self) -> None:
-        """Grades the step, unless it was graded before. A fault of the grader is raised here: pytest then says ERROR
-        and not FAILED."""
+        """Grades the step, unless it was graded before, and keeps this check's results. Raises pytest's own exceptions:
+        Skipped if the check did not run or its step is not written, Failed for a fault of the grader, which pytest then
+        calls an ERROR."""
         grading = self.config.stash[GRADING]
         try:
             report = grading.report(self.step)
@@ -236,7 +237,7 @@ class CheckItem(pytest.Item):
             raise pytest.skip.Exception(text, _use_item_location=True)
 
     def runtest(self) -> None:
-        """Passes or fails, as in the step's report."""
+        """Raises Refused if the check fails in the step's report."""
         if any(result.status not in ("pass", "skipped") for result in self.results):
             with language.use(self.config.stash[GRADING].language):
                 (step,) = self.config.stash[GRADING].report(self.step).steps

@@ -101,7 +101,7 @@ class Watch(WatchSession):
         return key in keyboard.END or keyboard.meaning(key) == "q" and self.board.view != "lesson"
 
     def take(self, event: Event) -> None:
-        """Handles an event. Raises NotIsolated if the grader has refused."""
+        """Handles an event: changes the state and the screen. Raises NotIsolated if the grader has refused to grade."""
         match event:
             case Key(name):
                 self.keys.press(keyboard.meaning(name))
@@ -152,7 +152,8 @@ class Watch(WatchSession):
     # --- grading ---
 
     def start_next(self, background: BackgroundGrader) -> None:
-        """Starts the next step of the queue, with the files as they are now.
+        """Starts to grade the next step of the queue, with the files as they are now; one that is no valid Python is
+        only noted.
 
         A newer save ends the grading of what it replaces, and that of another step. Two in a row only after a while: an
         editor may save all the time.
@@ -266,7 +267,8 @@ class Watch(WatchSession):
             self.saved = (written[0], self.saved[1] + 1 if self.saved else 1)
 
     def _read_again(self) -> None:
-        """Reads the files, and which steps are the learner's now: those with a file, and the core."""
+        """Reads the files and updates which steps are watched: those that were chosen, else the core and those with a
+        file."""
         self.board.read = submissions.read(self.board.folder)
         self.board.names = self._watched(self.board.read, None)
         for name in self.board.results.keys() - set(self.board.names):

@@ -48,7 +48,8 @@ class InProgress:
 
     @property
     def says(self) -> str:
-        """The lines about what is known so far: a check that has failed, or one that does not answer in time."""
+        """Text on what is known so far: a check that has failed, or one that does not answer in time; empty without
+        either."""
         if self.asked and time.monotonic() - self.asked > LIMITS.call_seconds:
             sentence = _(
                 "No answer within {seconds} s. Is it a loop that never ends? On a busy machine it gets longer."
@@ -95,7 +96,7 @@ class Board:
 
     @property
     def progress(self) -> Progress:
-        """The learner's progress, by these files and results."""
+        """The learner's progress, from the files and results of this board."""
         return progress_module.of(self.read, self.results, self.names)
 
     def passes(self, name: str) -> bool:
@@ -103,7 +104,7 @@ class Board:
         return name in self.results and self.results[name].status == "pass"
 
     def notes(self, name: str) -> list[str]:
-        """The notes on a step's file, as `make grade` lists them."""
+        """The notes on a step's file, as `make grade` lists them; empty if the step was not graded."""
         return notes(self.read, [self.results[name]]) if name in self.results else []
 
     def following(self) -> str | None:

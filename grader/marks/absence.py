@@ -25,7 +25,7 @@ def absence(
     term: Term, assignment: str, student: str, register: Register, now: datetime, sections: Collection[str]
 ) -> Absence:
     """The consequence for a student without a hand-in: excused, 0 points since their own date has passed, or no mark
-    yet. `sections` are those in which anyone handed in: of another one the submissions are somewhere else."""
+    yet. `sections` are those in which anyone handed in: the submissions of another one are somewhere else."""
     due = term.assignments[assignment].due
     entry = register.people.get(student, RosterEntry(student))
     for excuse in term.excuses:

@@ -82,7 +82,7 @@ class Register:
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:
-        """The section of someone; empty without one."""
+        """The section of a student; empty without one, or if they are not on the roster."""
         return self.people[name].section if name in self.people else ""
 
     def canvas_column(self, assignment: str, title: str) -> str:
@@ -98,8 +98,8 @@ NONE = Register()
 
 
 def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignment: str = "") -> Register:
-    """The roster in a folder, or the `roster` that was asked for, and the groups of an assignment; NONE without any.
-    Raises BadTerm."""
+    """The students of the file `roster`, by default `roster.csv` in the folder, and the groups of an assignment from
+    `groups.csv` there; empty without these files. Times without a zone are `local`. Raises BadTerm."""
     people, columns = dict[str, RosterEntry](), tuple[str, ...]()
     file = roster or folder / ROSTER
     try:
@@ -121,7 +121,8 @@ def _is_canvas_column(name: str) -> bool:
 
 
 def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, RosterEntry], tuple[str, ...]]:
-    """The students by name, and the columns of Canvas. Raises BadTerm for a name that is there twice."""
+    """The students in the text of a roster, by name, and Canvas's columns for assignments. A name that is there twice
+    gets the login behind it. Raises BadTerm if that does not tell them apart."""
     people: dict[str, RosterEntry] = {}
     columns = tuple[str, ...]()
     for line, row in _rows(file, text):
@@ -142,8 +143,8 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, RosterEntry
 
 
 def _add_usernames(people: dict[str, RosterEntry], file: Path) -> None:
-    """Adds the names on GitHub, as which repositories are named, of those whom GitHub Classroom's export has linked to
-    someone on the roster."""
+    """Adds to the logins of students their names on GitHub, after which repositories are named, as GitHub Classroom's
+    export `file` links them to the roster; nothing without the file."""
     try:
         table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
     except FileNotFoundError:
@@ -162,7 +163,8 @@ def _rest(entry: RosterEntry) -> tuple[tuple[str, ...], str, str, datetime | Non
 
 
 def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> RosterEntry | None:
-    """The student in a row; None for a row without a name, as Canvas's test student."""
+    """The student in a row; None for a row without a name, or of Canvas's test student. Raises BadTerm for a wrong
+    date."""
     cells = {
         kind: next((row[name] for name in row if look(name) in names and row[name]), "")
         for kind, names in COLUMNS.items()
@@ -201,7 +203,8 @@ def _full(first: str, last: str) -> str:
 
 
 def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
-    """The members of each group of an assignment; empty without a file."""
+    """The members of each group of an assignment, as the file has them, by group; empty without a file. Raises
+    BadTerm."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:
@@ -221,7 +224,8 @@ def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
 
 
 def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row that holds anything, with the number of its line."""
+    """Each row that holds anything, by the names of the columns, with the number of its line. Raises BadTerm if the
+    first line names none that is known."""
     csv.field_size_limit(MAX_SHEET)
     table = csv.reader(io.StringIO(text, newline=""))
     header = [name.strip().lstrip("\ufeff") for name in next(table, [])]
@@ -235,6 +239,7 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _expected(file: Path) -> str:
+    """The first line that a roster, or a list of groups, could have."""
     return "group,student" if file.name == GROUPS else "name,login,address,section,from,excused"
 
 
@@ -245,4 +250,5 @@ def _own(cell: str) -> str:
 
 
 def _bad(file: Path, line: int, problem: str) -> BadTerm:
+    """The error, not raised, for a problem in a line of a table."""
     return BadTerm(_("{file}, line {line}: {problem}.").format(file=file, line=line, problem=problem))

@@ -59,16 +59,16 @@ class ChangedText:
 
 @cache
 def families() -> dict[str, tuple[str, str, str]]:
-    """The families of mistakes that operators make, each with its three lines, which have places for words: the entries
-    without edits among the mistakes of many steps. The order is that in which a diagnosis prefers them: of two that
-    give the same answers, the first says more."""
+    """The families (kinds) of mistakes that operators make, by name, each with its three sentences: what was done, why
+    it is wrong, a question. They are the entries without edits among the mistakes of many steps, in the order in which
+    a diagnosis prefers them: of two that give the same answers, the first says more."""
     entries = mistakes.of_many_steps().entries
     return {name: entry.said for name, entry in entries.items() if not entry.ways}
 
 
 def changes(name: str, text: str, shown: str) -> list[ChangedText]:
-    """Every change that an operator makes to the source `text` of the function or class `name`, in the order of the
-    families, each text once; `shown` is the name that a sentence has for it."""
+    """Every change that an operator makes to the source `text` of the function or class `name`, each text once, in the
+    order of the families; `shown` is the name that a sentence has for it."""
     found: dict[str, ChangedText] = {}
     for change in sorted(_changed_texts(name, text, shown), key=lambda change: list(families()).index(change.family)):
         if change.text != text:

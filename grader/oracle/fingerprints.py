@@ -47,7 +47,7 @@ class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
     drawn: bool = False  # random numbers were used
 
     def kept(self) -> Fingerprint:
-        """Itself."""
+        """Itself: it holds no answer."""
         return self
 
 
@@ -56,16 +56,19 @@ class AnswerPrint:
     part."""
 
     def __init__(self, call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> None:
+        """Keeps a call and its outcome in a check on this device; `drawn`: random numbers were used. Computes nothing
+        yet."""
         self.call, self.outcome, self.device, self.drawn = call, outcome, device, drawn
 
     @property
     def is_large(self) -> bool:
-        """Whether the answer takes more memory than one that waits to be compared should."""
+        """Whether the answer has more numbers than one that waits to be compared should."""
         every = map(numbers_of, leaves((self.outcome.value, self.outcome.gradients)))
         return sum(tensor.numel() for tensor in every if tensor is not None) > SHORT
 
     @cached_property
     def _whole(self) -> tuple[int, list[Tensor]]:
+        """A checksum of what must be equal, and the floating tensors, which must be close."""
         return self._described()
 
     @property
@@ -80,26 +83,30 @@ class AnswerPrint:
 
     @property
     def loose(self) -> int:
+        """`loosely` for an error or sampled tokens; 0 for other answers, which are compared exactly."""
         is_random = self.drawn and randomness.has_tokens(self.outcome)
         return self.loosely if self.outcome.raised or is_random else 0
 
     @cached_property
     def sums(self) -> list[list[float]]:
         """Three numbers of each floating tensor, as precise as they are kept."""
-        return [_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self._whole[1]]
+        return [_three_numbers(tensor).to(_kept_as(tensor)).tolist() for tensor in self._whole[1]]
 
     @cached_property
     def numbers(self) -> tuple[bytes, ...]:
+        """The three numbers of each floating tensor, packed as a tape keeps them."""
         each = zip(self._whole[1], self.sums, strict=True)
         return tuple(struct.pack(_layout(tensor), *three) for tensor, three in each)
 
     @cached_property
     def profile(self) -> tuple[bytes, ...]:
+        """The statistics of a random answer, if they tell one way of drawing from another; else empty."""
         profile = randomness.profile(self.outcome) if self.drawn else []
         return tuple(profile) if randomness.tells(profile) else ()
 
     @cached_property
     def pairs(self) -> tuple[bytes, ...]:
+        """The counts of pairs of whole numbers in a random answer (see `randomness.pairs`); else empty."""
         return tuple(randomness.pairs(self.outcome)) if self.drawn else ()
 
     def kept(self) -> Fingerprint:
@@ -107,7 +114,7 @@ class AnswerPrint:
         return Fingerprint(self.checksum, self.numbers, self.profile, self.pairs, self.loose, self.drawn)
 
     def has_form_of(self, recorded: Print) -> bool:
-        """Whether all is equal that must be, so that the numbers can be compared."""
+        """Whether all is equal to the recorded answer that must be, so that the numbers can be compared."""
         return self.checksum == recorded.checksum and len(self._whole[1]) == len(recorded.numbers)
 
     def distances(self, recorded: Print) -> Iterator[tuple[torch.dtype, float, float]]:
@@ -119,7 +126,8 @@ class AnswerPrint:
             yield tensor.dtype, max(mine[0], FLOOR), far
 
     def _described(self, *, loosely: bool = False) -> tuple[int, list[Tensor]]:
-        """A checksum of everything that must be equal, and the floating tensors, which must be close."""
+        """A checksum of everything that must be equal, and the floating tensors, which must be close. `loosely`: whole
+        numbers need not be equal, nor what an error says. The check's own device counts as the same everywhere."""
         call, outcome = self.call, self.outcome
         home = self.device if self.device == "cpu" else f"{self.device}:0"
         if is_about_parameters(call):
@@ -136,10 +144,9 @@ Print = Fingerprint | AnswerPrint
 
 
 def follows(call: Call, device: str) -> bool:
-    """True if the right answer of a call is on the check's device, as its tensors or its module are.
+    """True if the right answer of a call is on the check's device, as the call's tensors or its module are.
 
-    Tensors made from numbers alone are on the CPU unless the call says otherwise.
-    """
+    Tensors made from numbers alone are on the CPU unless the call says otherwise."""
     brings = call.handle is not None or any(
         isinstance(leaf, Tensor | HandleId) for leaf in leaves((call.args, call.kwargs))
     )
@@ -147,21 +154,22 @@ def follows(call: Call, device: str) -> bool:
 
 
 def fingerprint(call: Call, outcome: Outcome, device: str = "cpu", drawn: bool = False) -> Print:
-    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used."""
+    """The fingerprint of an answer in a check on this device; `drawn`: random numbers were used. That of a small answer
+    is computed when it is compared, and keeps the answer."""
     taken = AnswerPrint(call, outcome, device, drawn)
     return taken.kept() if taken.is_large else taken
 
 
 def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True, exactly: bool = False) -> bool:
-    """Whether an answer is the recorded one, up to the order of summation, or another draw of it. An error with which
-    the check did not end (it was not the `last` answer) was expected, and any error counts as the same. If an error was
-    due, any value counts as the same, unless `exactly`."""
+    """Whether the student's answer in an exchange is the recorded one, up to the order of summation, or another draw of
+    it. An error with which the check did not end (it was not the `last` answer) was expected, and any error counts as
+    the same. If an error was due, any value counts as the same, unless `exactly`."""
     outcome = exchange.outcome
     if outcome is None:
         return False
     if exchange.due_error and not exactly:
         return recorded.loose != _checksum(exchange.call, RAISED)
-    theirs = _student(exchange, outcome, device)
+    theirs = _print_of(exchange, outcome, device)
     if recorded.loose and recorded.loose == theirs.loosely:
         if recorded.pairs:
             return randomness.pairs_alike(recorded.pairs, theirs.pairs)
@@ -176,20 +184,21 @@ def agree_in(recorded: Print, exchange: Exchange, device: str, last: bool = True
 
 
 def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
-    """Whether an answer has the shapes of the recorded one, and numbers further apart than any way of rounding takes
-    them."""
+    """Whether the student's answer has the shapes of the recorded one, and numbers further apart than any way of
+    rounding takes them; False for errors."""
     outcome = exchange.outcome
     if outcome is None or outcome.raised or exchange.due_error:
         return False
-    theirs = _student(exchange, outcome, device)
+    theirs = _print_of(exchange, outcome, device)
     if not theirs.has_form_of(recorded):
         return False
     without_gradients = len(_floating(looked_at(exchange.call, outcome).value))  # which come behind
     return any(far > CLEARLY * size for _dtype, size, far in islice(theirs.distances(recorded), without_gradients))
 
 
-def _student(exchange: Exchange, outcome: Outcome, device: str) -> AnswerPrint:
-    """The fingerprint of a student's answer, taken once: it is compared with those of many misconceptions."""
+def _print_of(exchange: Exchange, outcome: Outcome, device: str) -> AnswerPrint:
+    """The fingerprint of a student's answer, taken once and kept in the exchange: it is compared with those of many
+    misconceptions."""
     if exchange.fingerprint is None:
         exchange.fingerprint = AnswerPrint(exchange.call, outcome, device, drawn=True)
     taken: AnswerPrint = exchange.fingerprint
@@ -197,7 +206,7 @@ def _student(exchange: Exchange, outcome: Outcome, device: str) -> AnswerPrint:
 
 
 def _kinds(compared: list[Any], home: str, loosely: bool) -> list[Any]:
-    """Everything of these values that must be equal; `home` is the device of a right answer."""
+    """Everything of these values that must be equal, as JSON can hold it; `home` is the device of a right answer."""
 
     def kind(leaf: Any) -> Any:
         """The type of one value, with its shape, dtype, device and exact content, as far as two right answers share
@@ -228,11 +237,13 @@ def _floating(value: Any) -> list[Tensor]:
 
 
 def _checksum(call: Call, parts: Any) -> int:
+    """A checksum of the call's name and of `parts`, any JSON."""
     return zlib.crc32(msgspec.json.encode([call.name, parts]))
 
 
 def _exact(tensor: Tensor) -> int:
-    """The checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries."""
+    """A checksum of what must be equal in a tensor: all of it; of a floating one the non-finite entries; 0 if nothing
+    must."""
     if tensor.device.type == "meta":
         return 0
     if tensor.is_floating_point():
@@ -242,8 +253,8 @@ def _exact(tensor: Tensor) -> int:
     return zlib.crc32(tensor.contiguous().numpy().tobytes())
 
 
-def _numbers(tensor: Tensor) -> Tensor:
-    """The sum of the sizes, and the sums weighted by a cosine and a sine of the index, in float64."""
+def _three_numbers(tensor: Tensor) -> Tensor:
+    """A tensor (3,) in float64: the sum of the sizes, and the sums weighted by a cosine and a sine of the index."""
     values = tensor.detach().double().flatten().nan_to_num(0.0, 0.0, 0.0)
     waves = _short_waves if len(values) <= SHORT else _waves
     return torch.cat((values.abs().sum().view(1), waves(len(values)) @ values))
@@ -259,9 +270,10 @@ _short_waves = lru_cache(maxsize=64)(_waves)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:
-    """The dtype in which numbers are compared."""
+    """The dtype in which a tensor's three numbers are compared."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def _layout(tensor: Tensor) -> str:
+    """The format for `struct` of a tensor's three numbers."""
     return "<3d" if tensor.dtype == torch.float64 else "<3f"

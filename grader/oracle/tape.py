@@ -37,7 +37,7 @@ INDEX = "index"
 
 
 class KnownFailure(msgspec.Struct, array_like=True):
-    """A misconception's answers in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+    """A misconception's answers in a check that it fails: see `witness.Replies`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str
@@ -102,13 +102,13 @@ class Tape(AnswerSource):
         ]
 
     def seed(self, wanted: int) -> int:
-        """The recorded seed for a requested one."""
+        """One of the recorded seeds, the same each time for a requested one."""
         return self.index.seeds[wanted % len(self.index.seeds)]
 
     # --- as an oracle ---
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The inputs of the check; its calls are answered next."""
+        """The inputs of the check, drawn again; the calls that follow are answered by its recording."""
         recording = self._recording(check, seed)
         self._answers = zip(recording.calls, recording.answers, strict=True)
         self._device = device
@@ -130,7 +130,7 @@ class Tape(AnswerSource):
         return None
 
     def _recording(self, check: str, seed: int) -> Recording:
-        """The recording of a check under a seed. Raises the error of a tape that does not fit its checks if it has
+        """The recording of a check under a recorded seed. Raises CheckFailed, as a fault of the grader, if it has
         none."""
         recordings = self.index.checks.get(check)
         if recordings is None or seed not in self.index.seeds:
@@ -149,7 +149,7 @@ class Tape(AnswerSource):
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
-    """The tensors of a tape, in order, cut from the concatenated ones."""
+    """Yields the tensors with these dtypes and shapes, in order, cut from one vector for each dtype."""
     start = dict.fromkeys(stored, 0)
     for dtype, shape in pieces:
         end = start[dtype] + math.prod(shape)
@@ -158,8 +158,8 @@ def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iter
 
 
 def compressed(values: Tensor) -> Tensor:
-    """The bytes of a vector, compressed: (n,) of any dtype -> uint8. The first bytes of all entries come first, then
-    the second ones: signs and exponents repeat, the last bytes of fractions do not."""
+    """The bytes of a vector, compressed: (n,) of any dtype -> (bytes,) of uint8. The first bytes of all entries come
+    first, then the second ones: signs and exponents repeat, the last bytes of fractions do not."""
     raw = values.view(torch.uint8).reshape(len(values), values.element_size())
     packed = zlib.compress(raw.t().contiguous().numpy().tobytes(), 9)
     return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
@@ -185,7 +185,7 @@ def _out_of_step() -> CheckFailed:
 
 
 def _moved(outcome: Outcome, device: str) -> Outcome:
-    """A recorded outcome, moved to the device of the check."""
+    """A recorded outcome with its tensors said to be on this device."""
     if device == "cpu":
         return outcome
 

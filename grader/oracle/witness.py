@@ -58,17 +58,19 @@ class Question:
         return self.verdict.failure.blames or (self.verdict.last.name if self.verdict.last else "")
 
     def counts(self, index: int, replaced: Collection[str]) -> bool:
-        """True if the student's answer at this index says something about code that replaces these names: an answer of
-        one of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was
-        right, or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer
-        may differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
+        """True if the student's answer at this index (from 0) says something about code that replaces these names: an
+        answer of one of them that was wrong, the one that was refused, or the last one, which may have shown what was
+        wrong in it. What was right, or is wrong in another name, says nothing: what is wrong there ends its check
+        there, and a right answer may differ from a right one by more than a mistake's does from itself, as scores of
+        1000 let it."""
         theirs = self.answers[index]
         if theirs is self.verdict.failure.about or index == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
     def agrees(self, print_: Print, index: int, wrong: Misconception) -> bool:
-        """True if the student's answer at this index has this fingerprint, or does not count."""
+        """True if the student's answer at this index has this fingerprint, or does not count for this misconception;
+        False if the student has no such answer."""
         if index >= len(self.answers):
             return False
         last = index == len(self.answers) - 1
@@ -87,12 +89,12 @@ class Replies:
     size: int = 0
 
     def matched_by(self, question: Question, wrong: Misconception) -> int:
-        """The number of these answers that are the student's, counted from the first."""
+        """The number of these answers, counted from the first, that are the student's or don't count."""
         count = len(self.prints)
         return next((n for n in range(count) if not question.agrees(self.prints[n], n, wrong)), count)
 
     def end_like(self, question: Question, matched: int) -> bool:
-        """Whether the check ended on them as on the student's, of which they have `matched`."""
+        """Whether the check ended on these answers as on the student's; `matched` is the result of `matched_by`."""
         all_match = matched == len(self.prints) == len(question.answers) > 0
         return bool(self.refused) and all_match and same_size(self.size, question.answers)
 
@@ -105,11 +107,14 @@ class AnswerSource(Protocol):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """A misconception's answers under the seed and on the device of the question: to the end, or until they differ
-        from those of `until`. None if it passes the check, or has no such form."""
+        """A misconception's answers in the check with this name, under the seed and on the device of the question: to
+        the end, or until they differ from those of `until`. `form`: as it is (USUAL), with other random numbers
+        (OTHER_STREAM), or not used by other names of the file (ALONE). None if it passes the check, or has no such
+        form."""
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None if its answers are not known."""
+        """Two misconceptions that replace different names, as one; None if the answers of both together are not
+        known."""
         return None
 
 
@@ -117,12 +122,13 @@ class Witness:
     """Compares misconceptions with the student."""
 
     def __init__(self, asked: AnswerSource) -> None:
+        """Takes the misconceptions' answers from `asked`."""
         self.asked = asked
         self.both = asked.both
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
-        that it replaces."""
+        that it replaces. Cached in the question."""
         if wrong.name not in question.alike:
             question.alike[wrong.name] = self._is_alike(wrong, question)
         return question.alike[wrong.name]
@@ -140,7 +146,8 @@ class Witness:
         return False
 
     def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
-        """The other forms that may answer like the student after the usual one has parted from them."""
+        """The other forms that may answer like the student, if the usual one has differed from them at index
+        `parted`."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
@@ -159,38 +166,41 @@ class Witness:
         return len(prints) == len(question.answers) and agree_in(prints[-1], last, question.device, exactly=True)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
-        device of the question. If it fails by a name that only uses one of those, the student need not use it."""
+        """The names of the checks that the misconception fails by an answer of a name that it replaces, under the seed
+        and on the device of the question. If it fails by a name that only uses one of those, the student need not use
+        it."""
         every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
         return {
             name for name, replies in every.items() if replies and replies.refused and replies.about in wrong.replaced
         }
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
-        the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
-        print_, theirs = self._parted(wrong, question)
+        """Whether the misconception, found not to be `alike`, first differs from the student in an answer that is
+        random, of the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
+        print_, theirs = self._first_difference(wrong, question)
         if print_ is None or theirs is None or theirs.outcome is None or not print_.drawn or print_.profile:
             return False
         return 0 < len(print_.numbers) == len(randomness.shapes(theirs.outcome))
 
     def contradicts(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception, found not to be `alike`, parted from the student in an answer of a name that it
-        replaces, of the same shapes and without any chance in it: another form of the same mistake gives the same."""
-        print_, theirs = self._parted(wrong, question)
+        """Whether the misconception, found not to be `alike`, first differs from the student in an answer of a name
+        that it replaces, of the same shapes and without any chance in it: another form of the same mistake gives the
+        same."""
+        print_, theirs = self._first_difference(wrong, question)
         if print_ is None or theirs is None or print_.drawn or theirs.name not in wrong.replaced:
             return False
         return clearly_apart(print_, theirs, question.device)
 
     def repeats(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception is `alike` under another draw as well, as far as no chance decides."""
-        print_, theirs = self._parted(wrong, question)
+        """Whether the misconception is `alike` in another draw's question as well, or chance alone makes them
+        differ."""
+        print_, theirs = self._first_difference(wrong, question)
         by_chance = print_ is not None and theirs is not None and print_.drawn
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
-    def _parted(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
+    def _first_difference(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
         """The first answer of the misconception that differs from the student's, or its last one; and the student's at
-        this index."""
+        this index. (None, None) if one of them has no answer."""
         answers = self._usual(wrong, question, until=question)
         place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
         return (answers.prints[place], question.answers[place]) if place >= 0 else (None, None)
@@ -229,9 +239,8 @@ class AskedHere(AnswerSource):
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """The answers of a misconception, by running it; see `AnswerSource`. A check runs from its first call on: a
-        module's state depends on the earlier ones.
-        """
+        """The answers of a misconception, by running the check from its first call on: a module's state depends on the
+        earlier ones. Cached; see `AnswerSource`."""
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
@@ -254,7 +263,7 @@ class AskedHere(AnswerSource):
         return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """A pair of misconceptions of different names as one; cached."""
+        """A pair of misconceptions that replace different names, as one; cached."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
@@ -271,15 +280,18 @@ class _FingerprintBackend:
     def __init__(
         self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
     ) -> None:
+        """Stops at the first answer that differs from the student's in `until` (None: never); `stream` is added to each
+        seed."""
         self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
         self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
-        """Like the backend's, in another random stream."""
+        """Starts a check on the backend, with the seed moved by `stream`."""
         self._backend.begin_check(seed + self._stream)
 
     def ask(self, call: Call) -> Outcome:
-        """The backend's answer, as long as it matches the student's."""
+        """The backend's answer, with its fingerprint added to `prints`. Raises _Apart if it differs from the
+        student's."""
         if self._stream and call.options.seed is not None:
             call = replace(call, options=replace(call.options, seed=call.options.seed + self._stream))
         # A copy: a later call may write into what this one gave, as a cache does that is used again.

@@ -220,6 +220,8 @@ class _Axes:
     """The axes of a panel of curves: from numbers to pixels."""
 
     def __init__(self, top: int, first: float, last: float, low: float, high: float, logarithmic: bool) -> None:
+        """`top` is the upper edge in pixels; x goes from `first` to `last`, y from `low` to `high`, all of them
+        values."""
         self.top, self.first, self.last, self.low, self.high = top, first, last, low, high
         self.logarithmic = logarithmic
 

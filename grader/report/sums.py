@@ -44,7 +44,10 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[S
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
 
     def of_drawn(index: int, how: Explained) -> Sums:
+        """The sums of a panel, without cells that are not drawn."""
+
         def explained(row: int, column: int) -> Sum | None:
+            """The sum of the cell in this row and column; None if the cell has no number."""
             if panels[index][row][column] is None:
                 return None
             whole = how(row, column)
@@ -200,6 +203,7 @@ def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], d
     """Explains each cell as a product of two rows, over a `divisor`."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         left, right = first[1][row], second[1][column]
         text = products(left, right, divisor, target[row][column])
         return Sum(text, _row(first[0], row, left) + _row(second[0], column, right))
@@ -211,6 +215,7 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
     """Explains each cell as an exponential over the sum of its row's."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line, weights = scores[1][row], target[row]
         seen = [number for number, weight in enumerate(weights) if weight > 0]
         cells = [(scores[0], row, number) for number in (seen if weights[column] else [column])]
@@ -223,6 +228,7 @@ def _parts(target: Rows, whole: tuple[int, Rows]) -> Explained:
     """Explains each cell as a part of its row's sum."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line = whole[1][row]
         text = f"{_short(line[column])} / ({_terms(list(map(_short, line)))}) = {_short(target[row][column])}"
         return Sum(text, _row(whole[0], row, line))
@@ -234,6 +240,7 @@ def _running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -
     """Explains each cell as a maximum of scores, a sum of exponentials, or their weighted sum over that."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line = scores[1][row]
         seen = [number for number, score in enumerate(line) if score > -math.inf]
         most, result = max(line), _short(target[row][column])
@@ -255,6 +262,7 @@ def _quotients(target: Rows, scores: tuple[int, Rows], root: str) -> Explained:
     """Explains each cell as a score over a root."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         text = f"{_short(scores[1][row][column])} / {root} = {_short(target[row][column])}"
         return Sum(text, [(scores[0], row, column)])
 
@@ -265,6 +273,7 @@ def _dropped(target: Rows, weights: tuple[int, Rows], rate: float) -> Explained:
     """Explains each cell as a weight after dropout."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         return Sum(dropped(weights[1][row][column], rate, target[row][column]), [(weights[0], row, column)])
 
     return explained
@@ -274,6 +283,7 @@ def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows])
     """Explains each cell as a weighted sum of a column of values."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line, down = weights[1][row], [each[column] for each in values[1]]
         cells = [(values[0], number, column) for number in range(len(down))]
         return Sum(products(line, down, "", target[row][column]), _row(weights[0], row, line) + cells)

@@ -59,7 +59,8 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a submodule of a deferred module, or None for all others."""
+        """The spec of a submodule of a module that a stand-in replaces, after importing the real one; None for all
+        others."""
         packages = (NAME, SYMBOLS, ON_SYMBOLS, *REFERENCES)
         package = next((name for name in packages if fullname.startswith(f"{name}.")), None)
         needed = SYMBOLS if package == ON_SYMBOLS else package
@@ -88,7 +89,7 @@ def put_off_kernels() -> None:
 
 
 def until_kernels(library: Any, then: Callable[[], None]) -> None:
-    """Removes a library of kernels as soon as the real ones are imported, and calls `then` after that."""
+    """Has a library of kernels removed as soon as the real ones are imported, and `then` called after that."""
     _instead.append(library)
     afterwards(then)
 
@@ -207,5 +208,6 @@ def _of_numbers(name: str, module: str = SHAPES) -> Callable[..., Any]:
 
 
 def _is_plain(value: Any) -> bool:
+    """Whether a value is a number of Python's own, or a tuple or list of such values."""
     kind = type(value)
     return kind in (bool, int, float) or (kind in (tuple, list) and all(map(_is_plain, value)))

@@ -41,6 +41,7 @@ class PictureService:
     """The process that draws; started when it is first needed, and again if it has ended."""
 
     def __init__(self, folder: Path) -> None:
+        """Draws with the step files in `folder`; starts nothing yet."""
         self.folder = folder.resolve()
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()

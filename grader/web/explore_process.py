@@ -33,6 +33,7 @@ class GPTProcess:
     def __init__(
         self, folder: Path, right: Callable[[], frozenset[str]], device: str = "cpu", seconds: float = SECONDS
     ) -> None:
+        """Takes the steps that are right from `folder`, and lets an answer take `seconds`; starts nothing yet."""
         self.folder, self._right, self.device, self.seconds = folder, right, device, seconds
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

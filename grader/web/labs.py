@@ -33,6 +33,7 @@ class LabRoutes:
     """The labs of a course, and the one that runs."""
 
     def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None], device: str = "cpu") -> None:
+        """Labs run the step files in `folder`; `tell` is called with each change of a run's progress, as JSON."""
         self.folder, self._tell, self.device, self.language = folder, tell, device, language.current()
         self.out = out(folder)
         self.running: dict[str, Any] | None = None

@@ -24,6 +24,7 @@ class PageState:
     """The state that the page was last told, and the state to tell now."""
 
     def __init__(self, session: Watch) -> None:
+        """Results that the session has already count as told."""
         self.session, self.board = session, session.board
         self.versions: dict[str, int] = {}
         self.calm: dict[str, str] = {}

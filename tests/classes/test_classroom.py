@@ -647,10 +647,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     """The second says so in one line; when the first is over, or was killed, the folder is free."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
     first = asked(tmp_path / "in", tmp_path / "out")
-    with class_run._alone_in(first):
+    with class_run._locked(first):
         code, said = ended(command(tmp_path / "in", tmp_path / "out"))
     assert code == 2 and "Another run" in said and len(said.splitlines()) == 1
-    with class_run._alone_in(first):
+    with class_run._locked(first):
         pass
 
 
