@@ -100,7 +100,7 @@ def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str,
 
 def sources(folder: Path) -> set[Path]:
     """The files that a step's tape depends on: its own, every reference (a step may ask for an earlier one's answers),
-    and all modules that these and this one import, at the top or later, and so on."""
+    and all modules that these and the recorder import, at the top or later, and so on."""
     every: set[Path] = set()
     left = [Path(__file__), *folder.rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")]
     while left:

@@ -174,7 +174,7 @@ class Report(msgspec.Struct, kw_only=True):
     ask: str = ""
 
 
-class StepMark(msgspec.Struct, kw_only=True):
+class StepMark(msgspec.Struct, kw_only=True, frozen=True):
     """A step's points in an assignment: `graded` is the grader's share of its `worth` (None if it gave none), `points`
     what counts; they differ if a person has decided, for a `reason`. `extra`: on top of the total.
 

@@ -26,6 +26,7 @@ PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and i
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
 NUMBERS = (int, float, complex)
+UNSEEN = 2000  # ops that pass our function while nothing observes, which takes as long as to exchange it
 KEY = private.key_named(PLACE)
 _AFTER = private.keys_after(KEY)
 
@@ -92,6 +93,8 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """Runs an op dispatched to our key; tells all observers, unless it is made of ops that come here themselves."""
     op = _OPS.get(id(op)) or _described(op)
     watching = EveryOp.watching
+    if not watching:
+        _Fallback.unseen += 1
     if (not watching or op.runs_others) and not _has_number_for_tensor(op, args):
         return redispatch(op.handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
@@ -137,6 +140,7 @@ class _Fallback:
 
     library: private.Kernels | None = None
     looks = False
+    unseen = 0  # ops that passed the function while nothing observed
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
@@ -145,7 +149,7 @@ class _Fallback:
             cls.library.destroy()
         cls.library = private.Kernels("_")
         cls.library.fallback(fallback, PLACE, with_keyset=looks)
-        cls.looks = looks
+        cls.looks, cls.unseen = looks, 0
 
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
@@ -153,16 +157,12 @@ _DETACHED = private.Kernels("aten")
 _DETACHED.impl("aten::detach", private.fallthrough_kernel, PLACE)
 
 
-def let_ops_pass() -> None:
-    """Has ops pass our key unobserved, unless an observer is at work."""
-    if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
+def let_ops_pass(*, patiently: bool = False) -> None:
+    """Has ops pass our key unobserved, unless an observer is at work; `patiently`: if the handler there observes, only
+    after many ops have passed it in vain. From then on the key may be included."""
+    in_the_way = _Fallback.looks and (not patiently or _Fallback.unseen > UNSEEN)
+    if not EveryOp.watching and (in_the_way or _Fallback.library is None):
         _Fallback.register(private.fallthrough_kernel, looks=False)
-
-
-def require_handler() -> None:
-    """Registers a handler at our key that lets ops pass, if it has none: only then may the key be included."""
-    if _Fallback.library is None:
-        let_ops_pass()
 
 
 def _observe_ops() -> None:

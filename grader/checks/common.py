@@ -1,4 +1,4 @@
-"""Shared by the checks of several steps: dropout and its rate, and texts written word by word."""
+"""Shared by the checks of several steps: dropout and its rate, the cost of all pairs, texts written word by word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.checks.assertions import binomial_bound, holds
-from grader.checks.implementation import Handle
+from grader.checks.implementation import Answer, Handle
 
 # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events: their number
 # is not quite normal. Up to ten rates together refuse a right answer less than once in a million.
@@ -132,6 +132,33 @@ def weights_fall_alone(dropped: Tensor, rate: float) -> None:
     for dim, sentence in enumerate(sentences if dropped.dim() == 4 else (sentences[0], *sentences[2:])):
         first, second = dropped.chunk(2, dim)  # no weight is in two pairs
         share_is_near(first & second, rate**2, sentence)
+
+
+# --- all pairs -------------------------------------------------------------------------------------------------------
+
+
+def no_pieces(got: Answer, allowed: int, matrix: int) -> None:
+    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
+    live = got.measured("live")
+    holds(
+        live <= allowed,
+        _(
+            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
+            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
+        ).format(live=live, allowed=allowed, matrix=matrix),
+    )
+
+
+def no_pairs(got: Answer, most: int) -> None:
+    """Fails if as many products were computed as all pairs take."""
+    products = sum(got.measured("products").values())
+    holds(
+        products <= most,
+        _(
+            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
+            "multiplied at all."
+        ).format(products=products, most=most),
+    )
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Earlier:
 
     @property
     def names(self) -> list[str]:
-        """The steps that references replace."""
+        """The names of these steps, which references replace, sorted."""
         return sorted([*(step.name for step in self.wrong), *self.absent])
 
 

@@ -35,6 +35,7 @@ ORDINARY = {
 }  # fmt: skip
 PARTS = {"torch.autograd", "torch.autograd.function", "torch.fft", "torch.linalg", "torch.optim", "torch.special"}
 ALSO_OTHERS = {"cpu", "functional", "grad", "linalg", "parameter", "sparse"}  # names of modules, but of others as well
+OF_ITSELF = {"attention"}  # names of modules, but with `self` those of a learner's own part
 # Names by which code reaches beyond itself: the interpreter, files, and torch's switches.
 FAR_REACHING = re.compile(
     r"(?<![.\w])((?:set|get)attr(?!\(self,)|delattr|exec|eval|compile|globals|locals|vars|open|input|breakpoint|exit|quit"
@@ -55,7 +56,8 @@ def _other_modules() -> re.Pattern[str]:
         for name, value in (vars(module).items() if module else ())
         if isinstance(value, types.ModuleType) and value.__name__ not in ORDINARY | PARTS
     }
-    return re.compile(rf"\.({'|'.join(map(re.escape, sorted(names - ALSO_OTHERS)))})\b")
+    others = "|".join(map(re.escape, sorted(names - ALSO_OTHERS - OF_ITSELF)))
+    return re.compile(rf"\.({others})\b|(?<!\bself)\.({'|'.join(OF_ITSELF)})\b")
 
 
 def is_ordinary(source: str) -> tuple[bool, set[str]]:

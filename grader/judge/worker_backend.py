@@ -155,8 +155,7 @@ class WorkerBackend:
         return worker
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """The outcome itself; notes everything in it other than its value: imports, lines left out, whether it is
-        odd."""
+        """Returns the outcome; notes its imports, the lines left out, and whether it is odd, in this object."""
         self.imported.update(outcome.imported)
         self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():

@@ -67,7 +67,7 @@ class Results:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def add(self, **figures: Any) -> None:
-        """Adds a row of figures."""
+        """Adds a row of figures, by their names."""
         self.rows.append(figures)
 
     def where(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -139,11 +139,20 @@ class Module(Protocol):
     SECONDS: float
     NEEDS: tuple[Need, ...]
 
-    def measure(self, bench: Bench) -> None: ...
-    def tables(self, results: Results) -> list[Table]: ...
-    def pictures(self, results: Results) -> list[Plot]: ...
-    def findings(self, results: Results) -> list[str]: ...
-    def judged(self, results: Results) -> LabVerdict: ...
+    def measure(self, bench: Bench) -> None:
+        """Fills the bench's results, within its time."""
+
+    def tables(self, results: Results) -> list[Table]:
+        """The tables to print, and to show on the page."""
+
+    def pictures(self, results: Results) -> list[Plot]:
+        """The drawings for the page."""
+
+    def findings(self, results: Results) -> list[str]:
+        """Sentences that say what was measured."""
+
+    def judged(self, results: Results) -> LabVerdict:
+        """The answer that the results bear out, and which points of the lesson they show."""
 
 
 @dataclass(frozen=True)

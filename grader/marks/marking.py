@@ -69,12 +69,11 @@ class Marking:
         points then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
         `sources` are the texts of the steps, and `appeals` is what the student wants to be looked at again.
         """
-        steps = [
+        steps = self._without_worst(
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
             for step in report.steps
             if step.name in self.assignment.everything
-        ]
-        self._drop(steps)
+        )
         counted = [step for step in steps if not step.dropped]
         electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
@@ -121,15 +120,16 @@ class Marking:
             return self.assignment.electives.points
         return _round(max_score * self.assignment.weights.get(step, 1.0))
 
-    def _drop(self, steps: list[StepMark]) -> None:
-        """Sets `dropped` on all electives but the best; one without a score yet counts among the best."""
+    def _without_worst(self, marks: Iterable[StepMark]) -> list[StepMark]:
+        """The marks with all electives dropped but the best; an open one may be among the best."""
+        steps = list(marks)
         electives = sorted(
             (step for step in steps if step.elective),
             key=lambda step: math.inf if step.points is None else step.points,
             reverse=True,
         )
-        for step in electives[self.assignment.electives.count :]:
-            step.dropped = True
+        dropped = {step.step for step in electives[self.assignment.electives.count :]}
+        return [msgspec.structs.replace(step, dropped=step.step in dropped) for step in steps]
 
     def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
         """The mark of a step: its points here, or a person's decision. `work`: the digest of its text, `source`. Raises

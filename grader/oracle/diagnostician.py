@@ -309,7 +309,7 @@ class Diagnostician:
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
         """Those of the `matching` misconceptions that still give the student's answers under one more draw or several:
-        one draw may agree by coincidence. All of them if the check does not fail under another draw."""
+        one draw may agree by coincidence. All if the check does not fail under another draw."""
         for further in range(1, FURTHER_DRAWS + 1) if matching else ():
             again = ask_again(question, question.seed + further)
             if again is None:

@@ -37,7 +37,7 @@ INDEX = "index"
 
 
 class KnownFailure(msgspec.Struct, array_like=True):
-    """A misconception's answers in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+    """A misconception's answers in a check that it fails: see `witness.Replies`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str
@@ -90,7 +90,7 @@ class Tape(AnswerSource):
         self._device = "cpu"
 
     def generated(self, name: str) -> list[Misconception]:
-        """The recorded ones of the mistakes that operators make in a public name."""
+        """The recorded mistakes that operators make in a public name."""
         return [wrong for wrong in self.index.generated if name in wrong.replaced]
 
     @cached_property
@@ -149,7 +149,7 @@ class Tape(AnswerSource):
 
 
 def _cut(stored: dict[str, Tensor], pieces: list[tuple[str, list[int]]]) -> Iterator[Tensor]:
-    """The tensors of a tape, in order, cut from the concatenated ones."""
+    """Yields the tensors with these dtypes and shapes, in order, cut from one vector for each dtype."""
     start = dict.fromkeys(stored, 0)
     for dtype, shape in pieces:
         end = start[dtype] + math.prod(shape)

@@ -286,7 +286,7 @@ class _FingerprintBackend:
         self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
-        """Starts a check on the backend, in this one's random stream."""
+        """Starts a check on the backend, with the seed moved by `stream`."""
         self._backend.begin_check(seed + self._stream)
 
     def ask(self, call: Call) -> Outcome:

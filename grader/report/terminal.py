@@ -197,7 +197,7 @@ def several_tracks(report: Report) -> list[TrackResult]:
 
 
 def apart(report: Report) -> str:
-    """Why the points of the steps do not add up to the total; empty if they do, or while the mark is open."""
+    """A sentence on why the steps' points do not add up to the total; empty if they do, or while the mark is open."""
     steps = sum(step.score for step in report.steps if step.score is not None)
     if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
         return ""

@@ -163,7 +163,7 @@ class PageServer:
             self._opened.unlink(missing_ok=True)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        """The response to an error of ours: one sentence, which is also reported on the terminal."""
+        """The response to an error of the kit's own: one sentence, which is also reported on the terminal, once."""
         at = traceback.extract_tb(error.__traceback__)[-1]
         sentence = _("The page met a fault of its own at {path}: {error} ({file}, line {line}).").format(
             path=request.url.path, error=f"{type(error).__name__}: {error}", file=Path(at.filename).name, line=at.lineno
@@ -314,8 +314,8 @@ def _listener(port: int) -> socket.socket:
 
 
 def _with_headers(send: Send) -> Send:
-    """An ASGI `send` that passes messages on to this one, and adds the headers that every response has to those that
-    lack them."""
+    """An ASGI `send` that passes messages on to the given one, and adds the headers that every response has to those
+    that lack them."""
 
     async def sending(message: Message) -> None:
         """Sends a message, the start of a response with further headers."""

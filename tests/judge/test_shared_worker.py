@@ -101,6 +101,9 @@ OUT_OF_SIGHT = (
     "import ctypes",
     "__import__('os')",
     "from torch import utils",
+    "nn.attention.restore_flash_attention_impl()",
+    "myself.attention.restore_flash_attention_impl()",
+    "from torch.nn import attention",
     "torch.builtins.open('file', 'w')",
     "torch.  sys",
     "(torch.\n  sys)",
@@ -190,6 +193,7 @@ def test_what_reaches_beyond_its_own_names_is_no_ordinary_file(code: str) -> Non
         "# exec(x) and torch.set_default_dtype",
         "self = nn.Module()\nsetattr(self, 'x', 1)",
         "model = nn.Linear(2, 2)\nmodel.eval()",
+        "class Block(nn.Module):\n    def forward(self, x):\n        return self.attention(x)",
         "from exercises.step01_scores import right",
     ],
 )

@@ -101,9 +101,10 @@ def gives_away(group: list[tuple[bytes, Message]]) -> bool:
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", sample(WITH_ALL_IT_NEEDS, 8), ids=lambda step: step.name)
 def test_wrong_ways_pass_what_they_pass_call_by_call(step: Solution) -> None:
-    """Each mistake and each other right way, in the checks that call what it replaces: the others ask the reference."""
+    """Each mistake and each other right way, in the checks that call what it replaces: the others ask the reference.
+    When one step is proved, each other right way has passed all of them call by call, under this seed too."""
     called = {name: verdict.called for name, verdict in verdicts(step, 1).items()}
-    ways = [*step.misconceptions, *step.variants]
+    ways = [*step.misconceptions, *([] if ONLY else step.variants)]
     for way in ways if WHOLE or ONLY else sample(ways, 25):
         touched = step.touched(way.replaced)
         checks = [check for check in step.checks if called[check.name] & touched]
