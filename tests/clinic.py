@@ -10,7 +10,7 @@ from grader.calls.call import Call, Outcome
 from grader.checks.backends import Backend, LocalBackend
 from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict, run_check
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.diagnostician import Diagnostician
 from grader.oracle.live import Solution
 from grader.oracle.tape import Tape
@@ -40,7 +40,7 @@ class Clinic:
 
     def __init__(self, step: Solution, witness: Witness | None = None) -> None:
         self.step = step
-        self._reference = Remembered(step.oracle())
+        self._reference = CachedOracle(step.oracle())
         self._witness = witness or step.witness(self._reference)
 
     def diagnosis(

@@ -33,7 +33,7 @@ CROSSED_SEEDS = 10
 
 
 @dataclass
-class Named:
+class NamingCount:
     """How often wrong ways were named: alone, as one of several, or not at all (by name)."""
 
     alone: int = 0
@@ -54,7 +54,7 @@ class Named:
 
 
 @dataclass
-class Crossed:
+class CrossingCount:
     """What the diagnoses of crossed files said: the mistake, nothing, or something else (by name)."""
 
     named: int = 0
@@ -88,10 +88,10 @@ class Tally:
 
     step: str
     seeds: int
-    singles: Named = field(default_factory=Named)
-    pairs: Named = field(default_factory=Named)
-    varied: Crossed = field(default_factory=Crossed)
-    doubled: Crossed = field(default_factory=Crossed)
+    singles: NamingCount = field(default_factory=NamingCount)
+    pairs: NamingCount = field(default_factory=NamingCount)
+    varied: CrossingCount = field(default_factory=CrossingCount)
+    doubled: CrossingCount = field(default_factory=CrossingCount)
     strangers: int = 0
     wrong_names: list[str] = field(default_factory=list)
     nameless: list[str] = field(default_factory=list)
@@ -182,7 +182,7 @@ def _show(result: Tally) -> None:
     sys.stdout.flush()
 
 
-def _shares(crossed: Crossed) -> str:
+def _shares(crossed: CrossingCount) -> str:
     counts = crossed.named, crossed.unnamed, len(crossed.misnamed)
     return " ".join(f"{count / crossed.total:.1%}" for count in counts) if crossed.total else "-"
 

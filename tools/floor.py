@@ -31,7 +31,7 @@ ROUNDS = 3
 SEED = 12345
 
 
-class Noted:
+class NotingBackend:
     """A student's backend that keeps its calls."""
 
     def __init__(self, backend: LocalBackend) -> None:
@@ -51,7 +51,7 @@ class Noted:
 
 def floor(step: Solution) -> float:
     """Milliseconds of a processor that the reference itself takes in the place of the learner's code."""
-    noted = Noted(LocalBackend(step.responder()))
+    noted = NotingBackend(LocalBackend(step.responder()))
     for check in step.checks:
         verdict = run_check(check.function, noted, LocalBackend(step.responder()), seed=SEED)
         assert verdict.status == "pass", (check.name, verdict.message)

@@ -57,7 +57,7 @@ class Record(msgspec.Struct):
     runs: list[Run]
 
 
-class Tried(msgspec.Struct):
+class AttackRun(msgspec.Struct):
     """One attack against one set of layers. `why`: every way in which it got through; empty where it did not."""
 
     attack: str
@@ -168,8 +168,8 @@ def _played(
 
 
 def run(
-    user: str, without: Collection[str], attacks: Sequence[Attack], on_tried: Callable[[Tried, Attack], None]
-) -> list[Tried]:
+    user: str, without: Collection[str], attacks: Sequence[Attack], on_tried: Callable[[AttackRun, Attack], None]
+) -> list[AttackRun]:
     """Attacks against one set of layers, in a process of their own, as this user. Raises CalledProcessError."""
     if not attacks:
         return []
@@ -181,7 +181,7 @@ def run(
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=surroundings, text=True) as running:
         assert running.stdout is not None
         for line, attack in zip(running.stdout, attacks, strict=False):
-            found.append(msgspec.json.decode(line, type=Tried))
+            found.append(msgspec.json.decode(line, type=AttackRun))
             assert found[-1].attack == attack.name
             on_tried(found[-1], attack)
     if running.returncode or len(found) < len(attacks):
@@ -205,7 +205,7 @@ def through(without: Collection[str], attacks: Sequence[Attack]) -> None:
                 why = f"a right submission is {good.status} after it"
         except GraderError as error:
             why = str(error) or type(error).__name__
-        print(msgspec.json.encode(Tried(attack.name, why)).decode(), flush=True)
+        print(msgspec.json.encode(AttackRun(attack.name, why)).decode(), flush=True)
         if why:
             grader.close()
             grader = Grader(1, LIMITS)
@@ -218,11 +218,11 @@ class _Progress:
     def __init__(self, count: int) -> None:
         self._count, self._tried, self._begin = count, 0, time.monotonic()
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, ...], Tried] = {}
+        self._known: dict[tuple[str, ...], AttackRun] = {}
         if PUT_ASIDE.is_file():
             for line in PUT_ASIDE.read_bytes().splitlines():
                 with contextlib.suppress(msgspec.DecodeError):  # it was interrupted while it wrote
-                    tried = msgspec.json.decode(line, type=Tried)
+                    tried = msgspec.json.decode(line, type=AttackRun)
                     self._known[tried.user, *tried.without, tried.attack] = tried
 
     def put_aside(self, user: str, without: Collection[str], attacks: Sequence[Attack]) -> dict[str, str]:
@@ -236,7 +236,7 @@ class _Progress:
             self._count -= len(found)
         return found
 
-    def note(self, user: str, without: Collection[str], tried: Tried, attack: Attack) -> None:
+    def note(self, user: str, without: Collection[str], tried: AttackRun, attack: Attack) -> None:
         """Puts aside what came of one attack."""
         tried.user, tried.without, tried.of = user, list(without), self._of(attack)
         with self._lock:

@@ -46,7 +46,7 @@ mount -t tmpfs -o size="$1"m kit "$3" && head -c "$2"M /dev/zero > "$3/full" && 
 
 
 @dataclass
-class Submitted:
+class SoakCase:
     """One submission: what kind it is, and how it is graded, which says what was wrong with the verdict."""
 
     kind: str
@@ -55,7 +55,7 @@ class Submitted:
 
 
 @dataclass
-class Soaked:
+class SoakReport:
     """What a run came to. `memory` has a list of MiB for each process that lives on."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -78,23 +78,23 @@ class Soaked:
 Without = tuple[str, ...]  # layers that are left out
 
 
-def right(step: Solution, without: Without = ()) -> Submitted:
+def right(step: Solution, without: Without = ()) -> SoakCase:
     """The reference."""
-    return Submitted("right", step.name, lambda grader: _status(grader, step.name, step.solved(), "pass", without))
+    return SoakCase("right", step.name, lambda grader: _status(grader, step.name, step.solved(), "pass", without))
 
 
-def wrong(step: Solution, name: str, source: str, without: Without = ()) -> Submitted:
+def wrong(step: Solution, name: str, source: str, without: Without = ()) -> SoakCase:
     """The reference with one function in a way that is known to be wrong."""
-    return Submitted("wrong", f"{step.name}:{name}", lambda grader: _status(grader, step.name, source, "fail", without))
+    return SoakCase("wrong", f"{step.name}:{name}", lambda grader: _status(grader, step.name, source, "fail", without))
 
 
-def attacking(attack: hostile.Attack, without: Without = ()) -> Submitted:
+def attacking(attack: hostile.Attack, without: Without = ()) -> SoakCase:
     """A hostile one, or an honest one with unusual needs."""
     limits = msgspec.structs.replace(hostile.PATIENT if attack.is_honest else LIMITS, without=without)
-    return Submitted("hostile", attack.name, lambda grader: hostile.tried_in_short(attack, grader, limits))
+    return SoakCase("hostile", attack.name, lambda grader: hostile.tried_in_short(attack, grader, limits))
 
 
-def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[Submitted]:
+def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[SoakCase]:
     """So many submissions, a third of each kind, in an order drawn by the seed."""
     draw = random.Random(seed)
     steps = [step for step in solutions() if not step.lacking]
@@ -113,10 +113,10 @@ def mixed(count: int, seed: int = SEED, without: Without = ()) -> list[Submitted
 
 
 def soak(
-    count: int, on_graded: Callable[[int, Soaked], None] = lambda number, soaked: None, without: Without = ()
-) -> Soaked:
+    count: int, on_graded: Callable[[int, SoakReport], None] = lambda number, soaked: None, without: Without = ()
+) -> SoakReport:
     """Grades them one after another, and looks at the processes after each."""
-    soaked = Soaked()
+    soaked = SoakReport()
     begin = time.monotonic()
     with Grader(1, LIMITS) as grader:
         # Warms up: the judge remembers the reference's answers, by design.
@@ -142,7 +142,7 @@ def _status(grader: Grader, step: str, source: str, expected: str, without: With
     return [f"{step} is {result.status}, not {expected}"]
 
 
-def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -> Iterator[Submitted]:
+def _drawn_wrong(draw: random.Random, steps: list[Solution], without: Without) -> Iterator[SoakCase]:
     """Misconceptions of one step after another, without end, each one function or class that needs no name that a
     submission does not have."""
     for step in itertools.cycle(draw.sample(steps, len(steps))):
@@ -181,7 +181,7 @@ def written_as(made: Any, name: str, there: dict[str, Any]) -> str | None:
     return ast.unparse(definition)
 
 
-def _look(grader: Grader, soaked: Soaked) -> None:
+def _look(grader: Grader, soaked: SoakReport) -> None:
     zygote = hostile.zygote_pid(grader)
     judges = hostile.descendants(zygote)
     for name, pid in {"grader": os.getpid(), "zygote": zygote, "judge": judges[0] if judges else zygote}.items():
@@ -223,7 +223,7 @@ def main() -> int:
     if given.nearly_full:
         return nearly_full(count)
 
-    def say(number: int, soaked: Soaked) -> None:
+    def say(number: int, soaked: SoakReport) -> None:
         if number % 50 == 0:
             memory = ", ".join(f"{name} {values[-1]:.0f} MiB" for name, values in soaked.memory.items())
             print(f"{number:5} graded, {len(soaked.wrong)} wrong, {memory}", flush=True)

@@ -72,7 +72,7 @@ def build(
     if folder.exists():
         shutil.rmtree(folder)
     names = tracks.with_needed(chosen)
-    handed_out = names or choice.step_names(None, choice.CORE)
+    handed_out = choice.or_core(names)
     for step in steps.steps():
         if (not names or step.name in names) and not step.lacking:
             _copy_step(step, folder, handed_out=step.name in handed_out)
@@ -98,7 +98,7 @@ def build(
 
 
 def _add_solutions(folder: Path) -> None:
-    """Adds to each step what `make solution` shows, and a sentence about it to the READMEs."""
+    """Adds to each step of the kit in `folder` what `make solution` shows, and a sentence about it to the READMEs."""
     for step in step_folders(folder / "steps"):
         (step / solutions.SHIPPED).write_bytes(solutions.shipped(step.name))
     for readme, (without, with_solutions) in zip(("README.md", "README.ko.md"), WITHOUT_AND_WITH.items(), strict=True):
@@ -113,24 +113,24 @@ def require_replaceable(folder: Path) -> None:
 
 
 def engine_files() -> list[str]:
-    """The engine's modules that a learner's kit holds: all but these rooms."""
+    """The engine's files that a learner's kit holds, as paths below `grader/`: all but those of the rooms for staff."""
     grader = ROOT / "grader"
     files = sorted({path.relative_to(grader) for kind in ENGINE_FILES for path in grader.rglob(kind)})
     return [str(file) for file in files if file.parts[0] not in (*NOT_FOR_LEARNERS, *DOORS)]
 
 
 def learners_makefile(makefile: str) -> str:
-    """The Makefile with the targets that a learner needs, and the settings before the first of them."""
-    kept_paragraphs = ["# `make grade` does all the set-up."]
+    """The text of a Makefile with only the targets that a learner needs, and the settings before the first of them."""
+    paragraphs = ["# `make grade` does all the set-up."]
     for number, paragraph in enumerate(makefile.strip().split("\n\n")):
         target = TARGET.search(re.sub(r"^\..*", "", paragraph, flags=re.MULTILINE)) or TARGET.match(paragraph)
         if target is None:
-            kept_paragraphs.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
+            paragraphs.append(paragraph.partition("\n")[2] if number == 0 else paragraph)
         elif "##>" in paragraph:  # the commands, one a line
-            kept_paragraphs.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
+            paragraphs.append("\n".join(line for line in paragraph.splitlines() if _is_learners(line)))
         elif target[1] in TARGETS:
-            kept_paragraphs.append(paragraph)
-    return "\n\n".join(kept_paragraphs).replace("\n\n", "\n", 1) + "\n"
+            paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs).replace("\n\n", "\n", 1) + "\n"
 
 
 def _is_learners(line: str) -> bool:
@@ -175,7 +175,8 @@ def lab_folders() -> list[Path]:
 
 
 def _copy(file: Path, to: Path) -> None:
-    """Copies a file of the course. Raises NotRecorded if it is a link that leads out of the course."""
+    """Copies a file of the course to the file `to`, with new folders if need be. Raises NotRecorded if it is a link
+    that leads out of the course."""
     if not file.resolve().is_relative_to(
         ROOT.resolve()
     ):  # a step of others may hold a link to any file of this machine
@@ -185,7 +186,7 @@ def _copy(file: Path, to: Path) -> None:
 
 
 def _zipped(folder: Path) -> Path:
-    """Packs the kit's folder next to it; returns the zip file."""
+    """Packs the kit's folder next to it; returns the zip file, which it replaces."""
     archive = folder.with_suffix(".zip")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     pack(archive, ((f"{TOP}/{path.relative_to(folder).as_posix()}", path, 0o644) for path in files))

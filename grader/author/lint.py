@@ -9,15 +9,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import os
 import re
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grader.author.unfit import folders_named_as_texts, unfit_files, unread
 from grader.base import files, language, mistakes
 from grader.base.language import LANGUAGES
 from grader.base.language import gettext as _
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 GIVEN = ("student", "reference", "draw")  # the arguments of a check
 ASKS = re.compile(r"^(?!.*`?[<>]=?`? (?:or|and) `?[<>]).*\?")  # a question, and none that offers two comparisons
-TEXTS = (".py", ".md")
-LARGEST = 2 << 20  # bytes of one text: the catalogues of the course have a tenth
 DRAFT = re.compile(r"draft_\d+")  # the names of `python -m grader items --draft`
 
 
@@ -44,7 +42,7 @@ def problems(wanted: str = "") -> list[str]:
     if wanted and not every:
         try:
             names = choice.chosen([wanted], solutions=SOLUTIONS)
-        except choice.Unknown as unknown:
+        except choice.UnknownChoice as unknown:
             sentence = _("{problem} Type: {command}")
             return [sentence.format(problem=unknown, command=f"make prove STEP={unknown.instead}")]
         folders = [folder for folder in folders if folder.name in names]
@@ -88,14 +86,14 @@ def in_names() -> list[str]:
     sentence = _("{folders} have the same number: rename one of them.")
     lines += [sentence.format(folders=", ".join(same)) for same in numbers.values() if len(same) > 1]
     texts = [*SOLUTIONS.glob("*.md"), *SOLUTIONS.glob("*/*.md"), *SOLUTIONS.glob("*/lab_*/*.md")]
-    unfit = list(_unfit(texts))
+    unfit = list(unfit_files(texts, SOLUTIONS.parent))
     return lines + (unfit or list(_in_documents(SOLUTIONS)))
 
 
 def in_reference(folder: Path) -> Iterator[str]:
-    """The mistakes that prevent a stub from being generated from the step's reference."""
+    """The mistakes that prevent a stub from being generated from the step's reference: none if it can be."""
     file = folder / "reference.py"
-    faults = list(_unfit([file] if file.exists() else [])) or list(_unreadable(file))
+    faults = list(unfit_files([file] if file.exists() else [], SOLUTIONS.parent)) or list(_unreadable(file))
     yield from faults
     if not faults:
         source = file.read_text(encoding="utf-8")
@@ -104,8 +102,9 @@ def in_reference(folder: Path) -> Iterator[str]:
 
 
 def in_folder(folder: Path) -> Iterator[str]:
-    """Missing files in the step's folder, files that are not read, and files that are not valid Python."""
-    unfit = list(_unfit([folder, *(Path(entry.path) for entry in files.walk(folder, skip=["__pycache__"]))]))
+    """The mistakes in a step's folder that show without importing it: in its files, reference, catalogue, lessons."""
+    inside = [Path(entry.path) for entry in files.walk(folder, skip=["__pycache__"])]
+    unfit = list(unfit_files([folder, *inside, *folders_named_as_texts(folder)], SOLUTIONS.parent))
     yield from unfit
     if unfit:
         return
@@ -123,7 +122,7 @@ def in_folder(folder: Path) -> Iterator[str]:
 
 
 def in_modules(folder: Path) -> Iterator[str]:
-    """The mistakes found by importing the step, once its folder has none."""
+    """The mistakes found by importing the step, once `in_folder` finds none; none if it lacks a package here."""
     from grader.oracle.live import Solution
 
     step = Solution(folder)
@@ -156,34 +155,19 @@ def in_modules(folder: Path) -> Iterator[str]:
 # --- found by reading ----------------------------------------------------------------------------------------
 
 
-def _unfit(paths: Iterable[Path]) -> Iterator[str]:
-    """One line for each path that no command reads, as a step of others may have it: a link that leads out of the
-    course, what is no regular file, a text that is too large or not in UTF-8."""
-    course = os.path.realpath(SOLUTIONS.parent)
-    for path in paths:
-        if not Path(os.path.realpath(path)).is_relative_to(course):
-            yield _("{file} leads out of the course: put a copy in its place.").format(file=shown(path))
-        elif not path.is_file() and not path.is_dir() or path.is_symlink() and path.is_dir():
-            yield _("{file} is not a regular file.").format(file=shown(path))
-        elif path.suffix not in TEXTS or path.is_dir():
-            continue
-        elif path.stat().st_size > LARGEST:
-            yield _("{file} has more than {size} MB: shorten it.").format(file=shown(path), size=LARGEST >> 20)
-        else:
-            try:
-                path.read_text(encoding="utf-8")
-            except UnicodeDecodeError:
-                yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=shown(path))
-
-
 def _unreadable(file: Path) -> Iterator[str]:
-    """The sentence on a file that is missing, not in UTF-8 or not Python."""
+    """Yields one sentence if a file is missing, can't be read or is not Python; nothing for others."""
+    if not file.exists():
+        yield _("{file} is missing: write it.").format(file=shown(file))
+    elif faults := list(unread(file)):
+        yield from faults
+    else:
+        yield from _unparsable(file)
+
+
+def _unparsable(file: Path) -> Iterator[str]:
     try:
         ast.parse(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        yield _("{file} is missing: write it.").format(file=shown(file))
-    except UnicodeDecodeError:
-        yield _("{file} is not in UTF-8: save it again in this encoding.").format(file=shown(file))
     except UNPARSABLE as error:  # deeply nested, or with a byte 0, it is no SyntaxError
         line, reason = getattr(error, "lineno", None), getattr(error, "msg", None)
         yield _("{file}:{line}: not valid Python ({reason}): fix it.").format(
@@ -244,7 +228,7 @@ def _in_catalogue(folder: Path) -> Iterator[str]:
 
 
 def _in_documents(folder: Path) -> Iterator[str]:
-    """Entries that can't be read, and those without a translation."""
+    """Entries of the catalogues in a folder that can't be read, lack a translation, or nudge without a question."""
     try:
         english, korean = mistakes.read(folder), mistakes.read(folder, korean=True)
         texts = mistakes.texts(folder, english)
@@ -338,7 +322,7 @@ def _in_off_limits(step: Solution) -> Iterator[str]:
 
 
 def _in_misconceptions(step: Solution) -> Iterator[str]:
-    """The mistakes in the catalogue and the variants: drafts, unknown names and checks."""
+    """The mistakes in the catalogue and the variants of a step: drafts, unknown names and checks."""
     files, public = mistakes.files_of(step.folder), _public(step)
     file = shown(files[0] if len(files) == 1 else files[0].parent)
     checks = [check.name for check in step.checks]
@@ -363,7 +347,7 @@ def _in_misconceptions(step: Solution) -> Iterator[str]:
 
 
 def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
-    """A sentence if the reference does not define the name."""
+    """Yields one sentence, which starts with `where`, if the name is not among the reference's public ones."""
     if name not in public:
         yield _("{where} names {name}, which the reference does not define: choose from {known}.").format(
             where=where, name=name, known=", ".join(public)
@@ -371,12 +355,13 @@ def _undefined(where: str, name: str, public: Collection[str]) -> Iterator[str]:
 
 
 def _public(step: Solution) -> list[str]:
+    """The names that the step's reference defines itself."""
     own = step.reference.__name__
     return [name for name, value in vars(step.reference).items() if getattr(value, "__module__", "") == own]
 
 
 def _fault(file: Path, error: BaseException) -> str:
-    """An exception as one line, with its last position in a step's folder."""
+    """A sentence on an exception, with its last position in a step's folder, else with `file`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if Path(frame.filename).is_relative_to(SOLUTIONS):
             return _("{file}:{line}: {error}: fix it.").format(
@@ -393,7 +378,7 @@ def _said(error: BaseException) -> str:
 
 
 def main(wanted: str = "") -> int:
-    """Prints every mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
-    every = problems(wanted)
-    print("\n".join(every), end="\n" if every else "", file=sys.stderr)
-    return 1 if every else 0
+    """Prints lines mistake in the steps chosen by `wanted`, one line each; returns 1 if there is one."""
+    lines = problems(wanted)
+    print("\n".join(lines), end="\n" if lines else "", file=sys.stderr)
+    return 1 if lines else 0

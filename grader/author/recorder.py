@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import hashlib
 import multiprocessing
 import os
@@ -34,10 +33,10 @@ from grader.checks.compare import dtype_name
 from grader.checks.trial import Verdict, run_check
 from grader.course import steps as course
 from grader.oracle import randomness
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.fingerprints import Fingerprint
 from grader.oracle.live import Solution
-from grader.oracle.tape import INDEX, Index, KnownFailure, KnownPair, KnownWay, Recording, compressed, copied
+from grader.oracle.tape import INDEX, Index, KnownFailure, Recording, compressed
 from grader.oracle.witness import ALONE, OTHER_STREAM, USUAL, Question, Replies
 from grader.sandbox import preload
 
@@ -52,12 +51,12 @@ class NotRecorded(RuntimeError):
 def record_all(
     folder: Path = SOLUTIONS, on_step: Callable[[str, int], None] = lambda name, size: None, steps: Collection[str] = ()
 ) -> None:
-    """Writes the tape of every step, or of these steps, into its folder below `folder`.
+    """Writes the tape, which holds the reference's answers, of every step, or of those named in `steps`, into the
+    step's folder below `folder`.
 
     Tapes of steps that have not changed are taken from dist/tapes/. A step that lacks a package here is left out.
-    `on_step` is called with each step and its size in bytes. Raises NotRecorded if a reference fails one of its
-    checks.
-    """
+    `on_step` is called with each step's name and its tape's size in bytes. Raises NotRecorded if a reference fails one
+    of its checks."""
     chosen = recordable(steps)
     tapes = {step.name: KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in chosen}
     new = [step for step in chosen if not tapes[step.name].is_file()]  # in order: the first ones are used first
@@ -71,7 +70,7 @@ def record_all(
                     _write(folder, step, tapes[step.name].read_bytes(), on_step)
             for recording in as_completed(recorded):
                 step, tape = recorded[recording], recording.result()
-                _keep(tapes[step.name], step.name, tape)
+                _cache_tape(tapes[step.name], step.name, tape)
                 _write(folder, step, tape, on_step)
         except BaseException:  # stopped, or a reference is wrong: the others would be recorded first
             pool.shutdown(wait=False, cancel_futures=True)
@@ -81,18 +80,18 @@ def record_all(
 
 
 def recordable(steps: Collection[str] = ()) -> list[course.Step]:
-    """The steps, or those of these names, of which a tape can be recorded here, in order."""
+    """The steps, or those with these names, that can be recorded here, in order: all but those that lack a package."""
     return [step for step in course.steps() if (not steps or step.name in steps) and not step.lacking]
 
 
-def kept_tapes() -> list[Path]:
-    """The tapes that were recorded of the steps as they are now."""
+def cached_tapes() -> list[Path]:
+    """The tapes in dist/tapes/ that were recorded of the steps as they are now."""
     every = (KEPT / f"{step.name}-{_digest(sources(step.folder))}" for step in recordable())
     return [tape for tape in every if tape.is_file()]
 
 
 def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str, int], None]) -> None:
-    """Writes a step's tape into its folder, and reports its size in bytes."""
+    """Writes a step's tape into its folder below `folder`, and calls `on_step` with its name and size in bytes."""
     path = folder / step.track / step.name / TAPE
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tape)
@@ -100,8 +99,8 @@ def _write(folder: Path, step: course.Step, tape: bytes, on_step: Callable[[str,
 
 
 def sources(folder: Path) -> set[Path]:
-    """The files that a step's tape is made of: its own, every reference (a step may ask for an earlier one's answers),
-    and all modules that these and this one import, at the top or later, and so on."""
+    """The files that a step's tape depends on: its own, every reference (a step may ask for an earlier one's answers),
+    and all modules that these and the recorder import, at the top or later, and so on."""
     every: set[Path] = set()
     left = [Path(__file__), *folder.rglob("*.py"), *SOLUTIONS.glob("*/*/reference.py")]
     while left:
@@ -114,8 +113,8 @@ def sources(folder: Path) -> set[Path]:
 
 @cache
 def _imported(file: Path) -> list[Path]:
-    """The files of the engine and of the solutions that a module names in its imports; of folders on the way, its own
-    among them, the `__init__`."""
+    """The files of the engine and of the solutions that a module names in its imports, and the `__init__.py` of each
+    folder on the way to them and to itself."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
@@ -128,12 +127,13 @@ def _imported(file: Path) -> list[Path]:
 
 
 def _record(folder: Path) -> bytes:
+    """The tape of the step in a folder, recorded in this process, which loads torch for it."""
     preload.load_torch()
     return record(Solution(folder))
 
 
-def _keep(path: Path, name: str, tape: bytes) -> None:
-    """Keeps the tape, in place of the step's older one. A read-only checkout keeps none."""
+def _cache_tape(path: Path, name: str, tape: bytes) -> None:
+    """Writes the tape to `path`, in place of the step's older ones there. A read-only checkout caches none."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         for stale in path.parent.glob(f"{name}-*"):
@@ -141,50 +141,41 @@ def _keep(path: Path, name: str, tape: bytes) -> None:
         files.write(path, tape)
 
 
-def _digest(made_of: Iterable[Path]) -> str:
+def _digest(paths: Iterable[Path]) -> str:
     """A digest of the content of these files, and of torch's version, since its arithmetic may differ."""
     seen = hashlib.sha256(f"{torch.__version__}{__version__}".encode())
-    for path in sorted(made_of):
+    for path in sorted(paths):
         seen.update(path.read_bytes())
     return seen.hexdigest()[:32]
 
 
 def record(step: Solution, seeds: tuple[int, ...] = SEEDS) -> bytes:
-    """The tape of one step, the same bytes each time. Raises NotRecorded if the reference fails a check."""
+    """The tape of one step as bytes, the same each time: answers to its checks under each of the seeds. Raises
+    NotRecorded if the reference fails a check."""
     torch.set_num_threads(1)  # splitting a sum differently would change its rounding
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's warnings about what misconceptions do
-        return _recorded(step, seeds)
-
-
-def _recorded(step: Solution, seeds: tuple[int, ...]) -> bytes:
-    """The tape of a step as bytes, for these seeds. Raises NotRecorded."""
     recorder = _Recorder(step)
-    places = {wrong.name: place for place, wrong in enumerate(step.misconceptions)}
-    known_pairs = [
-        KnownPair(places[first.name], places[second.name], sorted(pair.replaced))
+    indices = {wrong.name: index for index, wrong in enumerate(step.misconceptions)}
+    pairs = [
+        (indices[first.name], indices[second.name], sorted(pair.replaced))
         for pair in step.pairs
         for first, second in [pair.parts]
     ]
-    checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
-    small = [case for few in step.small_cases.values() for case in few]
-    checks |= {case.__name__: [recorder.small_case(case, seeds[0])] for case in small}
-    known_ways = [_known(wrong) for wrong in step.misconceptions]
-    known_ways += [_known(wrong, generated=True) for wrong in recorder.told_apart(checks)]
-    contents, pieces, stored = _each_once(recorder.tensors)
+    with warnings.catch_warnings(action="ignore"):  # torch's warnings about what misconceptions do
+        checks = {check.name: [recorder.recording(check.function, seed) for seed in seeds] for check in step.checks}
+        small = [case for few in step.small_cases.values() for case in few]  # they name nothing
+        checks |= {case.__name__: [recorder.recording(case, seeds[0], named=False)] for case in small}
+    known, generated = ([*map(_without_code, ways)] for ways in (step.misconceptions, recorder.told_apart(checks)))
+    contents, pieces, stored = _deduplicated(recorder.tensors)
     prints = list(recorder.fingerprints)
-    index = Index(step.title, list(seeds), known_ways, known_pairs, contents, pieces, prints, checks)
+    index = Index(step.title, list(seeds), known, pairs, generated, contents, pieces, prints, checks)
     packed = zlib.compress(msgspec.msgpack.encode(index), 9)
     stored[INDEX] = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
     return bytes(save(stored, {"kit": __version__}))
 
 
-def _known(wrong: Misconception, generated: bool = False) -> KnownWay:
-    """A misconception as a tape holds it, without its code."""
-    return KnownWay(
-        wrong.name, wrong.caught_by, sorted(wrong.replaced), wrong.what, wrong.why, wrong.nudge, wrong.form_of,
-        dict(wrong.words), generated,
-    )  # fmt: skip
+def _without_code(wrong: Misconception) -> Misconception:
+    """A misconception as a tape holds it."""
+    return msgspec.structs.replace(wrong, replaced=dict.fromkeys(sorted(wrong.replaced)), words=dict(wrong.words))
 
 
 class _Recorder:
@@ -192,18 +183,15 @@ class _Recorder:
 
     def __init__(self, step: Solution) -> None:
         self.step = step
-        self.asked = step.asked_here(Remembered(LocalBackend(step.responder())))
+        self.asked = step.asked_here(CachedOracle(LocalBackend(step.responder())))
         self.tensors: dict[str, Tensor] = {}
         self.fingerprints: dict[Fingerprint, int] = {}
-        self.generated = step.recorded_too
+        self.generated = step.operators.recorded() if step.operators else []
         self._passed: set[tuple[str, str]] = set()  # check and misconception: under an earlier seed
 
-    def small_case(self, case: Callable[..., None], seed: int) -> Recording:
-        """A small case, without the misconceptions' answers: it names nothing."""
-        return self.recording(case, seed, named=False)
-
     def recording(self, check: Callable[..., None], seed: int, named: bool = True) -> Recording:
-        """The recording of one check under one seed; `named`: with the misconceptions' answers."""
+        """The recording of one check under one seed: the calls, the reference's answers and, with `named`, those of the
+        misconceptions that fail it, by which a mistake gets its name. Raises NotRecorded if the reference fails."""
         oracle = _RecordedOracle(self.step)
         verdict = run_check(check, LocalBackend(self.step.responder()), oracle, seed=seed)
         if verdict.status != "pass":
@@ -215,9 +203,9 @@ class _Recorder:
     def _wrong_ways(
         self, check: Callable[..., None], seed: int, called: frozenset[str]
     ) -> dict[str, dict[int, KnownFailure]]:
-        """Each misconception that fails this check, in the forms that differ. One that passed it under an earlier seed
-        isn't tried again, unless the check is one that catches it: nearly all would pass again, and the others are
-        known by that one."""
+        """The misconceptions that fail this check: for each name its answers by form, in the forms that differ. One
+        that passed it under an earlier seed isn't tried again, unless the check is one that catches it: nearly all
+        would pass again, and the others are known by that one."""
         question, name = Question(check, seed, "cpu", Verdict("fail", "", called)), check.__name__
         failed: dict[str, dict[int, KnownFailure]] = {}
         for wrong in [*self.step.misconceptions, *self.step.pairs, *self.generated]:
@@ -226,12 +214,13 @@ class _Recorder:
                 continue
             # Of a generated one a single form is kept, which takes the least room.
             uses_it = wrong.caught_by and called & wrong.replaced.keys() and called & (touched - wrong.replaced.keys())
-            forms = {form: self._failing(wrong, question, form) for form in (USUAL, *[ALONE] * bool(uses_it))}
-            if any(randomness.may_miss(answer.profile) for answer in forms[USUAL].prints):
-                forms[OTHER_STREAM] = self._failing(wrong, question, OTHER_STREAM)
-            if uses_it and forms[ALONE].prints == forms[USUAL].prints:
-                del forms[ALONE]
-            failures = {form: self._kept(answers) for form, answers in forms.items() if answers.prints}
+            usual = self.asked.answers(wrong, name, question)
+            forms = {USUAL: usual, ALONE: self.asked.answers(wrong, name, question, ALONE) if uses_it else None}
+            if usual and usual.refused and any(randomness.may_miss(each.profile) for each in usual.prints):
+                forms[OTHER_STREAM] = self.asked.answers(wrong, name, question, OTHER_STREAM)
+            failures = {form: self._kept(answers) for form, answers in forms.items() if answers and answers.refused}
+            if USUAL in failures and ALONE in failures and failures[ALONE].prints == failures[USUAL].prints:
+                del failures[ALONE]
             if failures:
                 failed[wrong.name] = failures
             elif name not in wrong.refused_by:
@@ -239,8 +228,8 @@ class _Recorder:
         return failed
 
     def told_apart(self, checks: dict[str, list[Recording]]) -> list[Misconception]:
-        """The generated mistakes that answer otherwise than any other recorded one; the rest is dropped from the
-        recordings."""
+        """The generated mistakes that answer otherwise than any other recorded one. Those of the others are removed
+        from the recordings, which are by the check's name."""
         recordings = [recording for each in checks.values() for recording in each]
 
         def answered(name: str) -> bytes:
@@ -257,15 +246,8 @@ class _Recorder:
                 recording.failed.pop(wrong.name, None)
         return distinct
 
-    def _failing(self, wrong: Misconception, question: Question, form: int) -> Replies:
-        """The answers of a misconception, if the check fails on them."""
-        answers = self.asked.answers(wrong, question.name, question, form)
-        if not answers or not answers.refused:
-            return Replies()
-        return dataclasses.replace(answers, prints=[each.kept() for each in answers.prints])
-
     def _kept(self, answers: Replies) -> KnownFailure:
-        """Answers as a tape holds them: by the numbers of their fingerprints."""
+        """Answers as a tape holds them: each fingerprint by its number in `self.fingerprints`, which grows."""
         prints = [self.fingerprints.setdefault(each.kept(), len(self.fingerprints)) for each in answers.prints]
         return KnownFailure(prints, answers.about, answers.size)
 
@@ -280,27 +262,27 @@ class _RecordedOracle(LocalBackend):
     def ask(self, call: Call) -> Outcome:
         """The reference's answer, which is also recorded."""
         outcome = super().ask(call)
-        # Records a copy: an answer about parameters changes with them.
-        copy = copied(outcome)
+        copy = outcome.copied()  # an answer about parameters changes with them
         if copy.raised is not None:  # the position would reveal a line of the reference
             copy.raised = Raised(copy.raised.type, copy.raised.message)
         self.answered.append((call.name, copy))
         return outcome
 
 
-def _each_once(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
-    """Deduplicates tensors: the index of each one's content, the dtype and shape of each content, and one tensor per
-    dtype that concatenates them, compressed. A separate tensor's name would take as many bytes as most contents."""
-    places: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+def _deduplicated(tensors: dict[str, Tensor]) -> tuple[list[int], list[tuple[str, list[int]]], dict[str, Tensor]]:
+    """Tensors without repetition: the index of each one's content, the dtype and shape of each content, and one
+    compressed tensor per dtype that concatenates them. A separate tensor's name would take as many bytes as most
+    contents."""
+    numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
     contents: list[int] = []
     parts: dict[str, list[Tensor]] = {}
     for tensor in tensors.values():
         flat = tensor.detach().flatten()
         raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
         content = dtype_name(tensor), tuple(tensor.shape), raw
-        if content not in places:
-            places[content] = len(places)
+        if content not in numbers:
+            numbers[content] = len(numbers)
             parts.setdefault(content[0], []).append(flat)
-        contents.append(places[content])
-    pieces = [(dtype, list(shape)) for dtype, shape, _raw in places]
+        contents.append(numbers[content])
+    pieces = [(dtype, list(shape)) for dtype, shape, _raw in numbers]
     return contents, pieces, {dtype: compressed(torch.cat(flats)) for dtype, flats in parts.items()}

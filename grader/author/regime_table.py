@@ -11,7 +11,9 @@ from grader.oracle.live import Solution, solutions
 
 
 def table(calls: Mapping[str, AskedFunction | AskedModule]) -> Iterator[str]:
-    """A line for each name, with a mark or the number of a reason below each regime; then the reasons."""
+    """A table in lines of text: for each name that a step's checks call, a ✓ below each regime (kind of inputs or
+    device) that they call it in, or the number of the reason why not; then a line for each reason. The head has the
+    regimes' names."""
     reasons: dict[str, int] = {}
     width = max(map(len, calls), default=0)
     yield " ".join([" " * width, *REGIMES])
@@ -26,12 +28,12 @@ def table(calls: Mapping[str, AskedFunction | AskedModule]) -> Iterator[str]:
 
 
 def lines(step: Solution) -> list[str]:
-    """The table of a step, below its name."""
+    """The lines of a step's table, below its name, with an empty line at the end."""
     return [step.name, *table(getattr(step.checks_module, "CALLS", {})), ""]
 
 
 def show(wanted: str) -> None:
-    """Prints the table of the step asked for, or of all."""
+    """Prints the table of the step that `wanted` names by number or name, or of all steps if it is empty."""
     every = [step for step in solutions() if not step.lacking]
     chosen = match_step(wanted, [step.name for step in every]) if wanted else ""
     for step in every:

@@ -29,7 +29,7 @@ DOMAIN = "kit"
 
 
 def catalogue_files(chosen: Collection[str] = ()) -> Iterator[tuple[Path, list[str]]]:
-    """Every catalogue, or those of the chosen steps, with the sentences that belong in it."""
+    """Yields every .po file, or those of the chosen steps, with the English sentences that belong in it."""
     if not chosen:
         yield CATALOGUES / "ko.po", list(dict.fromkeys(engine_messages()))
     for folder in paths.step_folders(paths.SOLUTIONS):
@@ -68,13 +68,15 @@ def step_messages(folder: Path) -> list[str]:
 
 
 def _marked(path: Path) -> Iterator[str]:
+    """The literals in `_(…)` and `N_(…)` of a Python file or a template; of a plural form, the singular."""
     method: Any = babel_extract if path.suffix == ".j2" else "python"  # Jinja's has Babel's signature of before types
     for _line, message, _comments, _context in extract_from_file(method, path, keywords={"_": None, "N_": None}):
         yield message if isinstance(message, str) else message[0]
 
 
 def _docstrings(path: Path, prefix: str = "") -> Iterator[str]:
-    """The module's docstring (perhaps empty), then those of its functions and classes with names that start so."""
+    """Yields the module's docstring (perhaps empty), then those of its functions and classes with names that start with
+    `prefix`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     yield ast.get_docstring(tree) or ""
     for node in ast.walk(tree):
@@ -100,7 +102,7 @@ def update(chosen: Collection[str] = ()) -> Iterator[str]:
 
 
 def problems() -> list[str]:
-    """Untranslated and stale sentences, each with its file."""
+    """A line for each sentence that is untranslated, and for each translation without a sentence, with its file."""
     lines = []
     for path, messages in catalogue_files():
         have, name = _read(path), path.relative_to(paths.ROOT)

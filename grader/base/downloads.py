@@ -12,7 +12,8 @@ OF_BRIGHTSPACE = "index.html"  # next to the folders: a list of what is in the d
 
 
 def people(submissions: Path) -> dict[str, Person]:
-    """Every student in a folder, by the name of their row, in order. Raises BadDownload, OSError."""
+    """Every student in a folder of submissions, by the name of their row in a class's tables, in order. Raises
+    BadDownload, OSError."""
     listing = sorted(os.listdir(submissions))
     named = [
         *layouts.from_gradescope(submissions, listing),
@@ -36,7 +37,8 @@ def people(submissions: Path) -> dict[str, Person]:
 
 
 def left_out(submissions: Path) -> list[str]:
-    """Files next to the students' folders that belong to no student, and hidden folders, in order."""
+    """The names of files next to the students' folders that belong to no student, and of hidden folders, with a `/`
+    behind them, in order. Raises BadDownload, OSError."""
     students = people(submissions).values()
     theirs = {file for person in students for file in person.files.values()}
     theirs |= {file for person in students for attempt in person.attempts for file in attempt.files.values()}

@@ -40,7 +40,7 @@ def walk(folder: Path, skip: Iterable[str] = ()) -> Iterator[os.DirEntry[str]]:
 
 
 def table(rows: Iterable[Iterable[object]]) -> str:
-    """Rows as a CSV file holds them."""
+    """The text of a CSV file with these rows; its lines end in CR LF."""
     import csv
     import io
 
@@ -50,7 +50,7 @@ def table(rows: Iterable[Iterable[object]]) -> str:
 
 
 def decoded(file: Path, kind: type[Kind]) -> Kind | None:
-    """The content of a JSON file of ours; None if it can't be read."""
+    """The content of a JSON file of ours as this type; None if it can't be read, or holds something else."""
     import msgspec
 
     try:
@@ -94,7 +94,7 @@ def write(path: Path, content: str | bytes, *, private: bool = False) -> None:
 
 
 def pack(archive: Path, entries: Iterable[tuple[str, Path | bytes, int]]) -> None:
-    """Writes a zip file, whole or not at all, of (name inside, file or its content, mode)."""
+    """Writes a zip file, whole or not at all, of (name inside, file or its content, Unix mode); makes its folder."""
     import zipfile  # imported late: the command line starts faster without it
 
     archive.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class UnknownLanguage(ValueError):
 
 @contextmanager
 def use(language: str) -> Iterator[None]:
-    """Messages inside the block are in this language."""
+    """Has messages inside the block be in this language, `en` or `ko`."""
     token = _language.set(language)
     try:
         yield
@@ -80,7 +80,8 @@ def system() -> str:
 
 
 def gettext(message: str, /, **values: object) -> str:
-    """The message in the language in use, with the values that it names in braces."""
+    """The message in the language in use, its commands as they are typed, and the values put in for their names in
+    braces; without values, braces stay."""
     language = _language.get()
     text = message
     if language != "en":  # the engine's first: a lab's "step" is not a step of a course
@@ -99,26 +100,27 @@ def N_(message: str) -> str:  # noqa: N802  # gettext's own name for it
 
 
 def catalogue(path: Path) -> dict[str, str]:
-    """The translations in a gettext file, by the English sentence."""
+    """The translations in a gettext file, by the English sentence. Raises OSError."""
     text = path.read_text(encoding="utf-8")
     entries = re.findall(r'^msgid ((?:".*"\n)+)msgstr ((?:".*"(?:\n|$))+)', text, re.MULTILINE)
     return {_unquoted(message): _unquoted(translation) for message, translation in entries if message != '""\n'}
 
 
 def cached(whose: str, language: str) -> Path:
-    """The file that caches the engine's or the steps' translations of a language."""
+    """The path of the file that caches the translations of a language: the engine's or the steps' (ENGINE, STEPS)."""
     return CATALOGUES / f"{whose}.{language}.json"
 
 
 @cache
 def messages(whose: str, language: str) -> dict[str, str]:
-    """The engine's translations, or the steps': from the cache if it is up to date, else from the catalogues."""
+    """The engine's translations, or the steps' (ENGINE, STEPS), by the English sentence: from the cache if it is up to
+    date, else from the catalogues, which writes the cache."""
     import json  # English needs none
 
     sources = [CATALOGUES / f"{language}.po"]
     if whose == STEPS:
-        places = ("mistakes*.md", "*/*/mistakes*.md", "*/*/mistakes/*.md")
-        documents = [path for place in places for path in SOLUTIONS.glob(place)]
+        patterns = ("mistakes*.md", "*/*/mistakes*.md", "*/*/mistakes/*.md")
+        documents = [path for pattern in patterns for path in SOLUTIONS.glob(pattern)]
         sources = [*sorted(SOLUTIONS.glob(f"*/*/{language}.po")), *sorted(documents)]
     stamps: list[list[Any]] = [[str(path.relative_to(ROOT)), *_stamp(path)] for path in sources if path.is_file()]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -147,18 +149,21 @@ def messages(whose: str, language: str) -> dict[str, str]:
 
 
 def packed(translations: dict[str, str], stamps: list[list[Any]]) -> str:
-    """The content of the cache; without stamps it is valid as long as there are no catalogues, as in a kit."""
+    """The content of the cache; `stamps` are path, time and size of each catalogue. Without any it is valid as long as
+    there are no catalogues, as in a kit."""
     import json
 
     return json.dumps({"sources": stamps, "messages": translations}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _stamp(path: Path) -> tuple[int, int]:
+    """The time of a file's last change in nanoseconds, and its size in bytes."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
 
 def _unquoted(lines: str) -> str:
+    """The text of the quoted lines of an entry in a gettext file, joined."""
     import json
 
     return "".join(json.loads(line) for line in lines.splitlines())

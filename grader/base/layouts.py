@@ -1,7 +1,7 @@
 """Reads a download as each learning platform arranges it: its students, and the files of each.
 
-Each reader takes the names in the folder and returns the students that it recognises; if none does, each folder is a
-student, as in nbgrader.
+Each reader takes the folder and the sorted names in it, and returns the students that it recognises; if none does, each
+folder is a student, as in nbgrader.
 """
 
 from __future__ import annotations
@@ -121,14 +121,14 @@ def may_be_folder(path: Path) -> bool:
 
 
 def add_file(files: dict[str, str], own: str, name: str) -> None:
-    """Adds a file under its own name, or with a number if that is taken."""
+    """Adds the file called `name` on the disk under its `own` name, with a number in it if that is taken."""
     stem, dot, ending = own.rpartition(".")
     numbered = (f"{stem}-{count}{dot}{ending}" for count in range(1, len(files) + 1))
     files[own if own not in files else next(free for free in numbered if free not in files)] = name
 
 
 def told_apart(students: Iterable[Person], number: Callable[[Person], str]) -> list[Person]:
-    """The people, each with their plain name; names that look alike get the platform's number behind them."""
+    """The same people, each `name` set to the bare one; names that look alike get the platform's number behind them."""
     people = list(students)
     looks = Counter(look(person.bare) for person in people)
     for person in people:
@@ -185,6 +185,7 @@ def from_canvas(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _is_of_another(name: str) -> bool:
+    """Whether a file is named as Moodle or Blackboard name theirs."""
     return bool(MOODLE_FILE.fullmatch(name) or BLACKBOARD_FILE.fullmatch(name))
 
 
@@ -282,7 +283,7 @@ def from_folders(submissions: Path, names: Iterable[str]) -> list[Person]:
 
 
 def attempts_in(folder: Path) -> list[Attempt]:
-    """The attempts in a student's folder, if it holds several and nothing else, by number."""
+    """The attempts in a student's folder, in the order of their numbers; empty unless it holds several, and no more."""
     try:
         inside = [name for name in os.listdir(folder) if name not in NOT_STUDENTS and not name.startswith(".")]
     except OSError:
@@ -315,12 +316,12 @@ def from_files(listing: list[str]) -> list[Person]:
         if not name or not any(letter.isalpha() for letter in name) and not name.isdigit():
             return []
         person = students.setdefault(look(name), Person(name, bare=name))
-        add_file(person.files, _own_name(file, name), file)
+        add_file(person.files, _own_name(file), file)
     return list(students.values()) if len(students) > 1 else []
 
 
-def _own_name(file: str, name: str) -> str:
-    """A file's name without its student's: `step01_scores.py` of `ada_step01_scores.py`."""
+def _own_name(file: str) -> str:
+    """A file's name without its student's: `step01_scores.py` of `ada_step01_scores.py`; the whole without a step."""
     step, ending = STEP.search(file), file.rpartition(".")[2]
     return f"{step[0]}.{ending}" if step else file
 
@@ -367,12 +368,13 @@ def from_gradescope(submissions: Path, listing: list[str]) -> list[Person]:
 
 
 def _with_login(folder: str, submitter: dict[str, Any]) -> str:
-    """A submitter's name with their login behind it, for a name that several submitters have."""
+    """A submitter's name with their login, or without one the folder, behind it: for a name that several have."""
     login = _text(submitter, ":email") or _text(submitter, ":sid") or folder
     return f"{_text(submitter, ':name')} ({login})"
 
 
 def _text(table: dict[str, Any], key: str) -> str:
+    """An entry of the table as text that can be part of a path; empty without it."""
     return str(table.get(key) or "").replace("/", "_").strip()
 
 

@@ -34,7 +34,7 @@ class OverBudget(Exception):
     """A call took more time or memory than one person's files may take. One sentence."""
 
 
-class Limited:
+class LimitedProcess:
     """Calls functions of ours in a process that is started at the first call, and again after one that was ended.
 
     Arguments and results are copied. Calls from several threads wait for each other. `close` it.
@@ -57,7 +57,7 @@ class Limited:
             )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The function's result in that process. Raises OverBudget, and what the function raises."""
+        """The result of a module's function in that process. Raises OverBudget, and what the function raises."""
         with self._turn:
             self.start()
             assert self._process is not None and self._process.stdin and self._process.stdout
@@ -103,7 +103,7 @@ def _send(stream: IO[bytes], value: Any) -> None:
 
 
 def _received(stream: Any, latest: float | None = None) -> Any:
-    """The next value; None if the other side has ended, or it comes too late."""
+    """The next value sent; None if the other side has ended, or none comes within `latest` seconds (None: waits)."""
     if latest is not None and os.name == "posix" and not select.select([stream], [], [], latest)[0]:
         return None
     head = stream.read(LENGTH.size)
@@ -137,8 +137,8 @@ def serve(seconds: int, memory: int) -> None:
 
 
 def limit(seconds: int, memory: int) -> None:
-    """Limits the processor time (seconds) and, once, the memory (bytes; 0 for any) that this process may take from now
-    on. Windows has no such limits."""
+    """Allows this process so many more seconds of processor time, and so many more bytes of memory (0: any). A second
+    call sets the time anew and leaves the memory as it is. Does nothing on Windows."""
     try:
         import resource
     except ImportError:

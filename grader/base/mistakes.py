@@ -41,7 +41,7 @@ class Unreadable(ValueError):
         self.sentence, self.values = sentence, values
 
     def said(self, translated: Callable[[str], str]) -> str:
-        """The sentence in another language."""
+        """The sentence in another language; `translated` gives a sentence's translation."""
         return translated(self.sentence).format(**self.values) if self.values else str(self)
 
 
@@ -84,7 +84,7 @@ class Entry:
 
     @property
     def said(self) -> tuple[str, str, str]:
-        """The three lines, as far as they are there."""
+        """What was done, why it is wrong, and the nudge; empty strings for what is missing."""
         what, why = (*self.text[:2], "", "")[:2]
         return what, why, self.nudge
 
@@ -99,7 +99,8 @@ class Document:
     of_many_steps: bool = False
 
     def add(self, name: str, place: str) -> Entry:
-        """Adds an entry with this name, and returns it. Raises Unreadable if it exists."""
+        """Adds an empty entry with this name, and returns it. Raises Unreadable if it exists, or is no name. `place`:
+        `file:line`, for messages."""
         place = f"{place}: {name}"
         if not all(map(NAME.fullmatch, name.split(JOINED))):
             raise Unreadable(N_("{place} is no name: write it in lower case, like not_scaled."), place=place)
@@ -109,7 +110,7 @@ class Document:
 
 
 def files_of(folder: Path, korean: bool = False) -> list[Path]:
-    """The files with the mistakes of the step in `folder`, in one language."""
+    """The files with the mistakes of the step in `folder`, sorted: in English, or those in Korean."""
     files = sorted([*folder.glob("mistakes*.md"), *folder.glob("mistakes/*.md")])
     return [file for file in files if file.name.endswith(KOREAN) == korean]
 
@@ -139,8 +140,8 @@ def of_many_steps(solutions: Path = SOLUTIONS) -> Document:
 
 
 def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict[str, tuple[str, str, str]]:
-    """The three lines about each mistake, by name: its own, or those of an earlier step with its own added. Raises
-    Unreadable."""
+    """What was done, why it is wrong and the nudge of each mistake but pairs, by name: its own lines, or those of an
+    earlier step with its own added. Raises Unreadable."""
     return {
         name: _told(entry, solutions, folder, document)
         for name, entry in document.entries.items()
@@ -149,7 +150,8 @@ def texts(folder: Path, document: Document, solutions: Path = SOLUTIONS) -> dict
 
 
 def translations(folder: Path) -> Iterator[tuple[str, str]]:
-    """Each line of text of the step's own with its translation, which may be missing."""
+    """Yields each English line about a mistake in the step's own files, with its Korean translation, empty if that is
+    missing. Raises Unreadable."""
     korean = read(folder, korean=True).entries
     for name, entry in read(folder).entries.items():
         there = korean.get(name, Entry(name, ""))
@@ -226,6 +228,7 @@ class _Reader:
             self._form(entry, line.lstrip()[2:], place)
 
     def _form(self, entry: Entry, said: str, place: str) -> None:
+        """Adds a form with the facts of the entry's first one, but for what the item says."""
         _add_form(entry, said, entry.ways[0].facts if entry.ways else self.usual, place)
 
     def _block(self, first: str, lines: Iterator[tuple[int, str]], place: str) -> None:
@@ -249,7 +252,7 @@ class _Reader:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """The numbered lines of a file: an indented line goes on with the item of a list that is above it."""
+    """The lines of a file with their numbers, from 1; an indented line is joined to the item of a list above it."""
     joined: list[tuple[int, str]] = []
     in_code = in_item = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -265,8 +268,8 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
 
 
 def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
-    """Adds a form of a mistake from an item of a list, which says what differs from `facts`; its code may follow in a
-    block."""
+    """Adds a form of a mistake from the text of an item of a list, `said`, which names what differs from `facts`; its
+    code may follow in a block."""
     code, language, number = "", "diff", len(entry.ways) + 1
     name = entry.name if number == 1 else f"{entry.name}_{number}"
     for part in filter(None, said.strip().split(BETWEEN)):
@@ -282,7 +285,7 @@ def _add_form(entry: Entry, said: str, facts: FormFacts, place: str) -> None:
 
 
 def _with_fact(facts: FormFacts, part: str, place: str) -> FormFacts:
-    """The facts with one more, as its text says. Raises Unreadable for an unknown one."""
+    """The facts with one more, as the text of this part of an item says. Raises Unreadable for an unknown one."""
     if NAMES.fullmatch(part):
         return replace(facts, names=tuple(re.findall(r"\w+", part)))
     if caught := CAUGHT_BY.fullmatch(part):
@@ -323,7 +326,8 @@ def _require_whole(entry: Entry, of_many_steps: bool) -> None:
 
 
 def _told(entry: Entry, solutions: Path, folder: Path, document: Document) -> tuple[str, str, str]:
-    """The three lines of an entry's text, if need be those of another document that it names. Raises Unreadable."""
+    """What was done, why it is wrong and the nudge of an entry; if it names another entry, which may be in another
+    step's document, the lines are of that, its own added. Raises Unreadable."""
     said_in = entry.ways[0].facts.said_in if entry.ways else None
     if said_in is None:
         return entry.said

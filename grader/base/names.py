@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 UNSEEN = ("VARIATION SELECTOR", "COMBINING GRAPHEME JOINER", "HANGUL FILLER", "HANGUL CHOSEONG FILLER")
 
 
-def same(name: str) -> str:
+def _composed(name: str) -> str:
     """A name in Unicode's composed form (NFC): a Mac decomposes Hangul and accents."""
     return unicodedata.normalize("NFC", name)
 
@@ -26,10 +26,12 @@ def look(name: str) -> str:
 
 
 def _is_unseen(letter: str) -> bool:
+    """Whether a letter leaves no mark on the screen."""
     return unicodedata.category(letter) == "Cf" or unicodedata.name(letter, "").startswith(UNSEEN)
 
 
 def _is_plain(letter: str) -> bool:
+    """Whether a letter can be seen, and is not another form of one that looks the same."""
     return letter.isprintable() and unicodedata.is_normalized("NFKC", letter) and not _is_unseen(letter)
 
 
@@ -43,7 +45,7 @@ def alike(names: Iterable[str]) -> list[list[str]]:
 
 def told_apart(name: str, login: str = "") -> str:
     """An ambiguous name, so that a reader sees which one it is: with the login, and its odd letters as escapes."""
-    is_plain = name == same(name)
+    is_plain = name == _composed(name)
     plain = "".join(letter if is_plain and _is_plain(letter) else ascii(letter)[1:-1] for letter in name)
     return f"{plain} ({login})" if login and not name.endswith(f"({login})") else plain
 
@@ -53,6 +55,7 @@ class Roll:
     what was added to tell people apart."""
 
     def __init__(self, names: Mapping[str, Iterable[str]], bare: Mapping[str, str] = {}) -> None:
+        """`names`: the logins of each name; `bare`: the bare name of each name that has one."""
         self._names: dict[str, set[str]] = defaultdict(set)
         self._logins: dict[str, set[str]] = defaultdict(set)
         self._login: dict[str, str] = {}
@@ -94,7 +97,8 @@ class Roll:
 
 
 def rows(seen: Mapping[str, Iterable[tuple[str, str]]]) -> dict[tuple[str, str], str]:
-    """The name in one table of each (name, login) of several assignments, by that pair.
+    """The names of the rows in one table for several assignments, by (name, login); `seen` has these pairs for each
+    assignment.
 
     They are one person if their names look the same, and no assignment has two of them, nor have they two logins.
     """
@@ -118,5 +122,6 @@ def rows(seen: Mapping[str, Iterable[tuple[str, str]]]) -> dict[tuple[str, str],
 
 
 def _numbered(name: str) -> Iterator[str]:
+    """Yields the name, then `name [2]`, `name [3]` and so on without end."""
     yield name
     yield from (f"{name} [{number}]" for number in itertools.count(2))

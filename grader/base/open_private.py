@@ -17,7 +17,8 @@ PAGE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content=
 
 
 def open_private(address: str, folder: Path = FOLDER) -> Path | None:
-    """Opens `address` by way of a file of mode 0600, which the caller removes when the session ends.
+    """Opens `address` in the browser by way of a file of mode 0600 in `folder`, or in the temporary folder. Returns the
+    file's path: the caller removes it when the session ends.
 
     None if there is no browser, and then no file.
     """

@@ -174,7 +174,7 @@ class Report(msgspec.Struct, kw_only=True):
     ask: str = ""
 
 
-class StepMark(msgspec.Struct, kw_only=True):
+class StepMark(msgspec.Struct, kw_only=True, frozen=True):
     """A step's points in an assignment: `graded` is the grader's share of its `worth` (None if it gave none), `points`
     what counts; they differ if a person has decided, for a `reason`. `extra`: on top of the total.
 
@@ -227,7 +227,7 @@ class AssignmentMark(msgspec.Struct, kw_only=True):
     steps: list[StepMark] = []
 
 
-class Tried(msgspec.Struct):
+class AttemptMark(msgspec.Struct):
     """One of several attempts: its points, None if it is open, and when it was handed in."""
 
     points: float | None
@@ -273,7 +273,7 @@ class Graded(msgspec.Struct, kw_only=True):
     section: str = ""
     absence: str = ""  # nothing was handed in, and only the roster names them: what follows from it
     stranger: bool = False  # they handed in, and are not on the roster
-    tries: list[Tried] = []  # every attempt that was graded, the oldest first
+    tries: list[AttemptMark] = []  # every attempt that was graded, the oldest first
     files: dict[str, str] = {}  # what became of each file
     grader_failed: bool = False  # as a whole, without a report, or in a step: it may be otherwise next time
 
@@ -340,7 +340,7 @@ def failing_in_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
 
 
 def step_status(checks: list[CheckResult]) -> Status:
-    """The status of a step from its checks: the most serious one."""
+    """The status of a step: the most serious one of its checks, "todo" without any; "pass" if all pass."""
     statuses = {check.status for check in checks}
     if not statuses or statuses == {"todo"}:
         return "todo"
@@ -369,5 +369,6 @@ def schema() -> str:
 
 
 def _escaped(letter: str) -> str:
+    """A letter as JSON escapes it, in one or two units of four hexadecimal digits."""
     units = letter.encode("utf-16-be").hex()
     return "".join(f"\\u{units[index : index + 4]}" for index in range(0, len(units), 4))

@@ -64,7 +64,8 @@ def parsed(source: str | bytes, name: str = "<unknown>") -> ast.Module:
 
 
 def tree_of(source: str, longest: int) -> ast.Module | None:
-    """The parsed text; None if it is no Python, or too long: parsing it may take seconds, without a deadline."""
+    """The parsed text; None if it is no Python, or has more than `longest` characters: parsing those may take seconds,
+    without a deadline."""
     try:
         return parsed(source) if len(source) <= longest else None
     except UNPARSABLE:
@@ -88,8 +89,8 @@ def bound_and_used(source: str) -> tuple[set[str], set[str]]:
 
 
 def invalid(source: str, shown: str) -> str:
-    """The error in a file that is not valid Python: a sentence with the line and the reason, the line, and a caret
-    below the place; empty if it is valid."""
+    """The error in a file that is not valid Python, `shown` by this name: a sentence with the line and the reason, the
+    line, and a caret below the place; empty if it is valid but for statements that will be left out."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -131,7 +132,8 @@ LETTERS = (
 
 
 def _likely_cause(source: str, named: int) -> list[str]:
-    """A sentence about what often makes a file no Python; `named` is the line that Python names."""
+    """A sentence, in a list, about what often makes a file no Python; empty if nothing such is found. `named` is the
+    number of the line that Python names."""
     lines = source.split("\n")
     for number, text in enumerate(lines, 1):
         for pattern, sentence in LINES:
@@ -172,12 +174,14 @@ def _caret(source: str, error: SyntaxError) -> list[str]:
 
 
 def _columns(text: str) -> int:
+    """The columns of a terminal that a text takes: a wide letter takes two."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def loops(source: str, function: str, longest: int) -> list[str]:
     """Sentences about loops of a function, or of a class's methods, that can't be meant: one that returns in its first
-    round, and one that nothing in it can end."""
+    round, and one that nothing in it can end. Empty for a text that is no Python, or longer than `longest` characters.
+    """
     tree = tree_of(source, longest)
     named = [node for node in ast.walk(tree) if tree and getattr(node, "name", "") == function] if tree else []
     sentences = []
@@ -203,6 +207,7 @@ def _never_ends(loop: ast.While) -> bool:
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    """The variables that are read or set anywhere in the nodes."""
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 

@@ -26,7 +26,8 @@ class Unusable(Exception):
 
 
 def source_text(path: Path, shown: str) -> str:
-    """The text of a Python file in the encoding that it names. Raises Unusable."""
+    """The text of a Python file, decoded from the encoding that it names. Raises Unusable, whose sentence calls the
+    file `shown`."""
     data = content(path, shown, MAX_FILE)
     try:
         return as_text(data.decode(_encoding(data)), shown)
@@ -50,7 +51,8 @@ def _encoding(data: bytes) -> str:
 
 
 def as_text(text: str, shown: str) -> str:
-    """Decodes source as Python does. A byte order mark and Windows line endings come from editors and are accepted."""
+    """The source with every line ended by a line feed: editors of other systems write other ends. Raises Unusable if it
+    is too long, or holds a NUL."""
     if len(text.encode(errors="replace")) > MAX_FILE:
         raise Unusable(_("{file} is larger than {limit} KiB. A step needs a few.", file=shown, limit=MAX_FILE >> 10))
     if "\0" in text:
@@ -59,7 +61,7 @@ def as_text(text: str, shown: str) -> str:
 
 
 def content(path: Path, shown: str, limit: int) -> bytes:
-    """The content of a regular file, at most `limit` bytes."""
+    """The content of a regular file. Raises Unusable for any other, and for more than `limit` bytes."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         if path.is_symlink():
@@ -78,7 +80,8 @@ def content(path: Path, shown: str, limit: int) -> bytes:
 
 
 def damaged(shown: str, data: bytes) -> Unusable:
-    """The error for a notebook that can't be read: what the file holds instead, and what to do about it."""
+    """The error, to be raised, for a notebook with this content that can't be read: it says what the file holds
+    instead, and what to do about it."""
     start = data[:MOST_OF_A_START].lstrip(b"\xef\xbb\xbf \t\r\n")
     line = next((number for number, text in enumerate(data.splitlines(), 1) if CONFLICT.match(text)), 0)
     if not data.strip():

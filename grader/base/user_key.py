@@ -36,7 +36,7 @@ def user_key() -> bytes | None:
 
 
 def signed(purpose: str, content: bytes) -> str | None:
-    """A digest of something that only this user can make; None without a key."""
+    """A digest, in hexadecimal, of the content for this purpose, which only this user can make; None without a key."""
     key = user_key()
     return hmac.new(key, purpose.encode() + b"\0" + content, hashlib.sha256).hexdigest() if key else None
 

@@ -75,7 +75,8 @@ PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorTy
 
 
 def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
-    """The names among `names` that belong to one of the `families`, sorted. Raises KeyError for an unknown family."""
+    """The names of built-ins among `names` that match one of the `families`, groups by their names in `FAMILIES`;
+    sorted. Raises KeyError for an unknown group."""
     patterns = [FAMILIES[family] for family in families]
     return sorted({name for name in names if any(pattern.search(name) for pattern in patterns)})
 
@@ -88,24 +89,20 @@ class BuiltIns:
     places: Sequence[Any] = ()  # the keys of each active block
 
     def __init__(self, families: Iterable[str]) -> None:
+        """Prepares to record the built-ins of these families, by their names in `FAMILIES`, into `names`."""
         families = set(families)
-        keys = _watched()
+        keys = _register_watchers()
         self._keys = [keys[place] for place, watched in PLACES.items() if set(watched).intersection(families)]
         self._any_torch = AnyTorch() if families.intersection(IN_ANY_FORM) else None
         self.names: set[str] = set()
         self._outer: list[tuple[set[str], Sequence[Any]]] = []  # who looked before
 
-    @property
-    def looks(self) -> bool:
-        """True if every op is watched, and not only those of the families."""
-        return self._any_torch is not None
-
     def __enter__(self) -> BuiltIns:
-        """Starts to note the uses of these families, in place of those of an outer block."""
+        """Starts to note uses of the built-ins, in place of those of an outer block."""
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
-        if counters.KEY in self._keys and not private.is_included(counters.KEY):
-            counters.rest()
+        if counters.KEY in self._keys:
+            counters.let_ops_pass(patiently=private.is_included(counters.KEY))
         for key in self._keys:
             private.include(key, True)
         if self._any_torch is not None:
@@ -122,9 +119,9 @@ class BuiltIns:
 
 
 @functools.cache
-def _watched() -> dict[str, Any]:
-    """Registers a fallback of ours for each op of the families and wraps built-ins that are not ops; returns the
-    dispatch keys.
+def _register_watchers() -> dict[str, Any]:
+    """Registers a fallback of ours for each op in one of `FAMILIES` and wraps built-ins that are not ops, once per
+    process; returns the dispatch keys of `PLACES` by their names.
 
     The fallback of an op is called only if its key is included, and nothing else gets slower.
     """
@@ -133,7 +130,7 @@ def _watched() -> dict[str, Any]:
     noted: dict[OpOverload, str] = {}
     for place, families in PLACES.items():
         if place == counters.PLACE:
-            counters.rest()
+            counters.let_ops_pass()
         else:
             _EVERYTHING.fallback(private.fallthrough_kernel, place)
         for higher_order in private.python_ops.values():  # they are implemented in Python and have no fallback
@@ -148,14 +145,15 @@ def _watched() -> dict[str, Any]:
             noted[op] = name
     look_for(FAMILIES)
     _watch_kernels(noted)
-    for owner, attribute, name in _no_ops():
+    for owner, attribute, name in _built_ins_besides_ops():
         setattr(owner, attribute, _noting(getattr(owner, attribute), name))
     private.when_references_are_there(functools.partial(_watch_references, noted))
     return keys
 
 
 def _watch_references(noted: Mapping[OpOverload, str]) -> None:
-    """Wraps torch's own references for its ops, and what ops are made of for its compiler."""
+    """Wraps torch's own references for its ops, and the functions that compute the ops in `noted` from other ops for
+    its compiler, so that calling one of them is noted."""
     for module in private.references():
         functions = [name for name, value in vars(module).items() if isinstance(value, kinds.FunctionType)]
         for name in banned(functions, FAMILIES):
@@ -167,7 +165,7 @@ def _watch_references(noted: Mapping[OpOverload, str]) -> None:
 
 
 def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
-    """The ops that belong to a family, their names, and the families of each."""
+    """Yields each op in one of `FAMILIES`, with its name and the names of the groups that it is in."""
     families: dict[str, frozenset[str]] = {}
     for qualified in private.all_op_names():
         namespace, _colons, overload = qualified.partition("::")
@@ -182,7 +180,8 @@ def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
 
 
 def look_for(families: Collection[str]) -> None:
-    """Looks for these families in this process, and for no others: each of their ops takes ten times as long then."""
+    """Has the registered watchers look for the ops of these groups in `FAMILIES` in this process, and for no others:
+    each of the ops takes ten times as long then."""
     for (its_own, namespace), functions in _REGISTERED.items():
         library, is_wanted = _LIBRARIES.pop((its_own, namespace), None), not its_own.isdisjoint(families)
         if is_wanted and library is None:
@@ -196,7 +195,8 @@ def look_for(families: Collection[str]) -> None:
 
 
 def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
-    """Wraps the functions that call a kernel by its key, past all others, and those that exclude keys."""
+    """Wraps torch's functions that call a kernel by its key, past all others, to note the ops in `noted` (op to name),
+    and those that exclude keys, to keep ours."""
     for op, name in noted.items():
         op._op_dk = _noting(op._op_dk, name)
     private.put(private.OVERLOADS, _noting_overloads)
@@ -204,15 +204,16 @@ def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
     if kernel := private.KERNEL:
         kernel.call_boxed = _noting_handle(kernel.call_boxed, lambda function: function.op_handle)
     for guard in private.GUARDS:
-        guard.__enter__ = _still_looking(guard.__enter__)
+        guard.__enter__ = _keeping_our_keys(guard.__enter__)
     for switch in private.KEY_SWITCHES:
-        private.put(switch, _still_looking)
+        private.put(switch, _keeping_our_keys)
     for registering in private.REGISTERING:
         private.put(registering, _not_at_our_keys)
 
 
-def _no_ops() -> Iterator[tuple[Any, str, str]]:
-    """The built-ins of the families that are not ops: the owner of the attribute, and its name."""
+def _built_ins_besides_ops() -> Iterator[tuple[Any, str, str]]:
+    """Yields for each built-in in `FAMILIES` that is no op a class or module, the name of its attribute, and the name
+    under which a use is noted."""
     yield F, "multi_head_attention_forward", "multi_head_attention_forward"
     yield type(private.flex_attention), "__call__", "flex_attention"
     yield SoftmaxTransform, "_call", "SoftmaxTransform"
@@ -253,7 +254,7 @@ def _noting_below(name: str, op: OpOverload) -> Callable[..., Any]:
 
 
 def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, noting the built-in `name` at each call."""
+    """The function, wrapped so that each call notes the built-in `name`."""
 
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -269,10 +270,12 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The function, noting the built-in op that its first argument leads to."""
+    """The function, wrapped so that a call notes the op of its first argument, of which `handle_of` gives torch's
+    handle, if that op is in one of `FAMILIES`."""
 
     @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        """Notes the op of `subject`, then calls the function."""
         if name := _watched_name(handle_of(subject).schema().name):
             BuiltIns.noted.add(name)
         return function(subject, *args, **kwargs)
@@ -281,10 +284,11 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
 
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's look-up of an overload, with a kernel that notes the built-in if that belongs to a family."""
+    """torch's function that looks up an overload, wrapped so that the kernel it gives notes an op in `FAMILIES`."""
 
     @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
+        """What torch's function gives, its kernel wrapped."""
         overloaded, name = function(qualified, overload), _watched_name(qualified)
         if overloaded is None or not name:
             return overloaded
@@ -295,16 +299,17 @@ def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watched_name(qualified: str) -> str:
-    """The name of a built-in op that belongs to a family, else an empty string."""
+    """The bare name of an op (`aten::softmax`), if it is torch's own and in one of `FAMILIES`; else an empty string."""
     namespace, _colons, name = qualified.partition("::")
     return name if namespace in NAMESPACES and banned([name], FAMILIES) else ""
 
 
-def _still_looking(switch: Callable[..., Any]) -> Callable[..., Any]:
-    """A switch of torch's dispatch state that leaves our keys as they were."""
+def _keeping_our_keys(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch's that switches dispatch keys on or off, wrapped so that those in use here stay on."""
 
     @in_place_of(switch)
     def switching(*args: Any) -> Any:
+        """Switches, then sets our keys as they are in use."""
         switched = switch(*args)
         looking = (*BuiltIns.places, *([counters.KEY] if EveryOp.watching else []))
         for key in KEYS:
@@ -321,6 +326,7 @@ def _not_at_our_keys(register: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(register)
     def registering(*args: Any, **kwargs: Any) -> Any:
+        """Registers, unless an argument is a key of ours."""
         for argument in (*args, *kwargs.values()):
             if isinstance(argument, bytes) or (isinstance(argument, str) and exactly(argument) in ours):
                 raise RuntimeError("nothing can be registered at this dispatch key: the grader looks there")
@@ -340,6 +346,8 @@ class AnyTorch(Contexts):
 
 
 class _Functions(private.FunctionMode):
+    """Adds to `names` each torch function called from Python, as `torch.exp`."""
+
     def __init__(self, names: set[str]) -> None:
         super().__init__()
         self._names = names
@@ -353,6 +361,8 @@ class _Functions(private.FunctionMode):
 
 
 class _Ops(EveryOp):
+    """Adds to `names` each op that runs, as `torch.exp`."""
+
     def __init__(self, names: set[str]) -> None:
         self._names = names
 

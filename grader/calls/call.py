@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
-from grader.calls.values import Gradient, Name, Size, Text, Value
+from grader.calls.values import Gradient, Name, Size, Text, Value, copied
 
 MAX_SHAPES = 12  # reported with an error
 MAX_SOURCE = 400  # characters of the line of an error
@@ -59,7 +59,7 @@ class Call(msgspec.Struct, array_like=True):
 
     @property
     def is_authors(self) -> bool:
-        """Whether the author's code is called, and not a module looked at or changed from outside."""
+        """True if the call runs code of the module's author; False for one of our operations on an object."""
         return self.handle is None or self.name == "__call__" or bool(self.own)
 
 
@@ -116,6 +116,10 @@ class Outcome(msgspec.Struct, array_like=True):
     left_out: Annotated[list[LeftOut], msgspec.Meta(max_length=MAX_LEFT_OUT)] = []
     is_last: bool = False  # the accelerator is of no use to this process any more
 
+    def copied(self) -> Outcome:
+        """A copy with its own tensors."""
+        return msgspec.structs.replace(self, value=copied(self.value), gradients=copied(self.gradients))
+
 
 class Load(msgspec.Struct, array_like=True):
     """The first message to a worker: the learner's files, and which of them to import.
@@ -142,7 +146,7 @@ class Contexts:
         self._leaving: list[Callable[..., Any]] = []
 
     def enter_context(self, context: Any) -> None:
-        """Enters a context; it is left together with this one."""
+        """Enters a context, which is left when this object is."""
         leave = type(context).__exit__
         type(context).__enter__(context)
         self._leaving.append(lambda *why: leave(context, *why))

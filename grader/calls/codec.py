@@ -31,10 +31,10 @@ from grader.calls.values import (
     HandleId,
     Items,
     MetaTensor,
-    Named,
+    NamedValues,
     Opaque,
     Order,
-    Placed,
+    PlacedTensor,
     StoredArray,
     StoredTensor,
     as_tensor,
@@ -69,21 +69,21 @@ def encode_call(call: Call) -> bytes:
 
 
 def decode_call(header: bytes, payload: bytes) -> Call:
-    """A call from its bytes; its tensors are not wrapped in `Placed`."""
+    """A call from its bytes; its tensors are not wrapped in `PlacedTensor`."""
     call, due = decode_call_later(header, payload)
     call.first = tuple([due(earlier) for earlier in call.first])
     return due(call)
 
 
 def decode_call_later(header: bytes, payload: bytes) -> tuple[Call, Callable[[Call], Call]]:
-    """A call from its bytes, without its arguments, and a function that adds them to it or to one of the calls in
-    `first`. A tensor is made only when its call is due. Read by the worker, from the judge it trusts."""
+    """A call from its bytes, without its arguments, and a function that adds them, in place, to it or to one of the
+    calls in `first` and returns that. Tensors are made only then. Used by the worker, which trusts the judge."""
     tensors = _Later(payload)
     return _call_decoder.decode(header), lambda call: _unpacked_call(call, tensors)
 
 
 def _packed_call(call: Call, tensors: dict[str, Tensor]) -> Call:
-    """The call with its tensors moved to `tensors`; so, too, the calls before it."""
+    """A copy of the call and of those in its `first`, with their tensors moved to `tensors` (key to tensor)."""
     return replace(
         call,
         args=tuple([packed(value, tensors) for value in call.args]),
@@ -93,6 +93,7 @@ def _packed_call(call: Call, tensors: dict[str, Tensor]) -> Call:
 
 
 def _unpacked_call(call: Call, tensors: Mapping[str, Tensor]) -> Call:
+    """The same call, its arguments replaced in place by values with bare tensors."""
     call.args = tuple([unpacked(value, tensors, enveloped=False) for value in call.args])
     call.kwargs = {name: unpacked(value, tensors, enveloped=False) for name, value in call.kwargs.items()}
     return call
@@ -166,13 +167,13 @@ def _cut(raised: Raised) -> Raised:
 
 
 def packed(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """A value as a header holds it, its tensors and arrays moved to the payload. Raises TypeError for unsupported
-    types."""
+    """A value as a header holds it, its tensors and arrays moved to `tensors` under new keys. Raises TypeError for
+    unsupported types."""
     return folded(
         value,
         lambda leaf: _packed_leaf(leaf, tensors),
         lambda items: Items(list(items)),
-        lambda items: Named(dict(items)),
+        lambda items: NamedValues(dict(items)),
     )
 
 
@@ -185,12 +186,12 @@ def _packed_leaf(value: Any, tensors: dict[str, Tensor]) -> Any:
             return value[:MAX_TEXT]
         case int():
             return value if value.bit_length() <= INT_BITS else BigInt(hex(value))
-        case Placed(tensor, device):
+        case PlacedTensor(tensor, device):
             if device == "meta":
                 return MetaTensor(list(tensor.shape), DTYPE_NAMES[tensor.dtype])
             return StoredTensor(*_put_aside(tensor, tensors, device))
         case Tensor():
-            return _packed_leaf(Placed(value, str(value.device)), tensors)
+            return _packed_leaf(PlacedTensor(value, str(value.device)), tensors)
         case np.ndarray():
             return StoredArray(*_put_aside(as_tensor(value), tensors))
         case Opaque(what):
@@ -199,15 +200,16 @@ def _packed_leaf(value: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def unpacked(value: Any, tensors: Mapping[str, Tensor], enveloped: bool = True, depth: int = 0) -> Any:
-    """A value from its header and tensors, wrapped (`Placed`) or bare. Raises BadMessage, KeyError, …"""
+    """A value from its form in a header; tensors are `PlacedTensor` if `enveloped`, else bare. `depth`: how deep the
+    value itself is nested. Raises BadMessage, KeyError, …"""
     match value:
         case StoredTensor(key, device, order):
             tensor = _as_it_lay(tensors[key], order)
-            return Placed(tensor, device) if enveloped else tensor
+            return PlacedTensor(tensor, device) if enveloped else tensor
         case Items(items):
             _require_shallow(depth)
             return tuple([unpacked(item, tensors, enveloped, depth + 1) for item in items])
-        case Named(names):
+        case NamedValues(names):
             _require_shallow(depth)
             return {name: unpacked(item, tensors, enveloped, depth + 1) for name, item in names.items()}
         case StoredArray(key, order):
@@ -216,19 +218,21 @@ def unpacked(value: Any, tensors: Mapping[str, Tensor], enveloped: bool = True, 
             if extent(shape) > 1 << 48:
                 raise BadMessage("a tensor of absurd size")
             tensor = torch.empty(shape, dtype=DTYPES[dtype], device="meta")
-            return Placed(tensor, "meta") if enveloped else tensor
+            return PlacedTensor(tensor, "meta") if enveloped else tensor
         case BigInt(digits):
             return int(digits, 16)
     return value
 
 
 def _require_shallow(depth: int) -> None:
+    """Raises BadMessage for a value nested deeper than MAX_NESTED."""
     if depth > MAX_NESTED:
         raise BadMessage("values nested too deep")
 
 
 def _put_aside(tensor: Tensor, tensors: dict[str, Tensor], *device: str) -> tuple[Any, ...]:
-    """The payload key of a tensor, its device if given, and the order of its strides."""
+    """Adds the tensor to `tensors`. Returns the fields that describe it in a header: its key there, its device if
+    given, and its dimensions ordered by stride (None: contiguous)."""
     order: Order = None
     if not tensor.is_contiguous():
         order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
@@ -257,7 +261,7 @@ def _as_it_lay(tensor: Tensor, order: Order) -> Tensor:
 
 
 def _payload(tensors: dict[str, Tensor]) -> bytes:
-    """The tensors in the format of safetensors; empty without any."""
+    """The tensors as bytes in the format of safetensors; empty without any."""
     if not tensors:
         return b""
     contiguous = {
@@ -292,7 +296,8 @@ def _tensors(payload: bytes) -> dict[str, Tensor]:
 
 
 def _tensor(entry: Mapping[str, Any]) -> Tensor:
-    """An entry of a payload as a tensor. Raises BadMessage if its size is absurd, or not that of its bytes."""
+    """The tensor of a payload's entry (`dtype`, `shape`, `data`). Raises BadMessage if its size is absurd, or not that
+    of its bytes."""
     dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
     data = entry["data"]
     elements = math.prod(shape)

@@ -13,7 +13,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -27,6 +26,7 @@ PLACE = "Fake"  # the key that comes after `Python` (not in old versions), and i
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "_quantized", "static_runtime", "mkl")  # torch's own kernels
 COMPOSITE = "CompositeImplicitAutograd"
 NUMBERS = (int, float, complex)
+UNSEEN = 2000  # ops that pass our function while nothing observes, which takes as long as to exchange it
 KEY = private.key_named(PLACE)
 _AFTER = private.keys_after(KEY)
 
@@ -39,20 +39,18 @@ class EveryOp:
 
     def __enter__(self) -> Self:
         """Adds this watch to those that see each op."""
-        _look()
+        _observe_ops()
         self._was_included = is_included(KEY)
         EveryOp.watching = (*EveryOp.watching, self)
         include(KEY, True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         EveryOp.watching = tuple(watcher for watcher in EveryOp.watching if watcher is not self)
         include(KEY, self._was_included)
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
-        """Called after each op that runs."""
+        """Called after each op that runs, with its positional arguments and its result."""
         raise NotImplementedError
 
 
@@ -74,8 +72,8 @@ class Op(NamedTuple):
 _OPS: dict[int, Op] = {}
 
 
-def _found(op: Any) -> Op:
-    """The cached description of a dispatcher's op, by the identity of its object."""
+def _described(op: Any) -> Op:
+    """The description of torch's op object; made once, and cached by the object's id."""
     found = _OPS.get(id(op))
     if found is None:
         qualified, _dot, overload = (name := op.name()).partition(".")
@@ -92,9 +90,11 @@ def _found(op: Any) -> Op:
 
 
 def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs an op that was dispatched to our key, and tells all observers."""
-    op = _OPS.get(id(op)) or _found(op)
+    """Runs an op dispatched to our key; tells all observers, unless it is made of ops that come here themselves."""
+    op = _OPS.get(id(op)) or _described(op)
     watching = EveryOp.watching
+    if not watching:
+        _Fallback.unseen += 1
     if (not watching or op.runs_others) and not _has_number_for_tensor(op, args):
         return redispatch(op.handle, keys & _AFTER, *args, **kwargs)
     include(KEY, False)
@@ -108,6 +108,7 @@ def run(op: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _has_number_for_tensor(op: Op, args: tuple[Any, ...]) -> bool:
+    """True if a number is passed for one of the op's tensor parameters."""
     for place in op.tensors:  # called for each op that passes here: a generator takes twice as long
         if place < len(args) and not isinstance(args[place], Tensor) and isinstance(args[place], NUMBERS):
             return True
@@ -126,6 +127,7 @@ def _called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _as_tensor(value: Any) -> Any:
+    """A number as a tensor on the CPU; any other value itself."""
     if isinstance(value, float):
         return torch.scalar_tensor(value, dtype=torch.float64, device="cpu")
     return torch.tensor(value, device="cpu") if isinstance(value, int | complex) else value
@@ -138,15 +140,16 @@ class _Fallback:
 
     library: private.Kernels | None = None
     looks = False
+    unseen = 0  # ops that passed the function while nothing observed
 
     @classmethod
     def register(cls, fallback: Any, *, looks: bool) -> None:
-        """Replaces the handler, if it is another one."""
+        """Puts `fallback` in place of the handler; `looks`: it is a Python function, which gets the keys of an op."""
         if cls.library is not None:
             cls.library.destroy()
         cls.library = private.Kernels("_")
         cls.library.fallback(fallback, PLACE, with_keyset=looks)
-        cls.looks = looks
+        cls.looks, cls.unseen = looks, 0
 
 
 # `detach` does no work, and gives what is to become a parameter: that must not have been an object of Python's before.
@@ -154,25 +157,21 @@ _DETACHED = private.Kernels("aten")
 _DETACHED.impl("aten::detach", private.fallthrough_kernel, PLACE)
 
 
-def rest() -> None:
-    """Removes the handler at our key until an observer needs it again."""
-    if not EveryOp.watching and (_Fallback.looks or _Fallback.library is None):
+def let_ops_pass(*, patiently: bool = False) -> None:
+    """Has ops pass our key unobserved, unless an observer is at work; `patiently`: if the handler there observes, only
+    after many ops have passed it in vain. From then on the key may be included."""
+    in_the_way = _Fallback.looks and (not patiently or _Fallback.unseen > UNSEEN)
+    if not EveryOp.watching and (in_the_way or _Fallback.library is None):
         _Fallback.register(private.fallthrough_kernel, looks=False)
 
 
-def let_pass() -> None:
-    """Registers a handler at our key if it has none, so that the key may be included."""
-    if _Fallback.library is None:
-        rest()
-
-
-def _look() -> None:
-    """Registers the fallback that observes every op, if it isn't yet."""
+def _observe_ops() -> None:
+    """Registers the handler that observes every op, if it isn't yet."""
     if not _Fallback.looks:
-        _Fallback.register(_seen, looks=True)
+        _Fallback.register(_observed, looks=True)
 
 
-def _seen(keys: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+def _observed(keys: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     return run(op, keys, args, kwargs)
 
 
@@ -188,7 +187,7 @@ ATTENTION = "scaled_dot_product"  # one op with two products in it, of query and
 
 
 def _multiplication(name: str) -> str:
-    """The way in which `MatrixProducts` counts an op of this name; empty if it doesn't."""
+    """How `MatrixProducts` counts an op of this name: "matrices", "attention", "elements", "others"; else empty."""
     if name in FACTORS:
         return "matrices"
     if ATTENTION in name and "backward" not in name:
@@ -205,8 +204,8 @@ class LargestStorage(EveryOp):
         self.measured = 0
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
-        """Notes the storages of an op's results."""
-        for leaf in (result,) if isinstance(result, Tensor) else _several(result):
+        """Sets `measured` to the elements of the largest storage of a result, if it is the largest so far."""
+        for leaf in (result,) if isinstance(result, Tensor) else _tensors_in(result):
             if (elements := _elements(leaf)) > self.measured:
                 self.measured = elements
 
@@ -233,25 +232,25 @@ class LiveStorages(EveryOp):
             self.measured = max(self.measured, self._total)
 
 
-def _several(result: Any) -> list[Tensor]:
-    """The tensors in a result that is not a tensor itself."""
+def _tensors_in(result: Any) -> list[Tensor]:
+    """The tensors in an op's result that is a list or tuple; empty for any other result, even for a tensor."""
     return [leaf for leaf in result if isinstance(leaf, Tensor)] if isinstance(result, list | tuple) else []
 
 
 def _new_storages(op: Op, args: tuple[Any, ...], result: Any) -> Iterator[tuple[Tensor, Any]]:
-    """The tensors among an op's results that share no storage with its arguments, with their storages."""
-    for leaf in () if op.aliases else (result,) if isinstance(result, Tensor) else _several(result):
-        if _has_storage(leaf) and not _is_of((storage := storage_of(leaf)).data_ptr(), args):
+    """Yields each tensor among an op's results that shares no storage with its arguments, with its storage."""
+    for leaf in () if op.aliases else (result,) if isinstance(result, Tensor) else _tensors_in(result):
+        if _has_storage(leaf) and not _is_argument_storage((storage := storage_of(leaf)).data_ptr(), args):
             yield leaf, storage
 
 
-def _is_of(place: int, args: Iterable[Any]) -> bool:
-    """Whether the storage at this place in memory is that of an argument."""
+def _is_argument_storage(address: int, args: Iterable[Any]) -> bool:
+    """Whether a tensor among the arguments, or in a list of them, has its storage at this address in memory."""
     for leaf in args:
         if isinstance(leaf, Tensor):
-            if _has_storage(leaf) and storage_of(leaf).data_ptr() == place:
+            if _has_storage(leaf) and storage_of(leaf).data_ptr() == address:
                 return True
-        elif isinstance(leaf, list | tuple) and _is_of(place, leaf):
+        elif isinstance(leaf, list | tuple) and _is_argument_storage(address, leaf):
             return True
     return False
 
@@ -300,6 +299,7 @@ class MatrixProducts(EveryOp):
                     self._count(each, math.isqrt(math.prod(sizes) * length(each)))
 
     def _count(self, factor: Tensor, products: int) -> None:
+        """Adds the operations of so many multiply-adds, for the dtype of a factor."""
         if self.on_meta or not factor.is_meta:
             work = 8 if factor.is_complex() else 2
             self.measured[str(factor.dtype).removeprefix("torch.")] += work * products
@@ -316,6 +316,7 @@ class SavedForBackward(EveryOp):
     active: SavedForBackward | None = None
 
     def __init__(self, modules: Iterable[Any]) -> None:
+        """Prepares to count all but the parameters of these objects, if they are modules."""
         parameters = (p for module in modules if isinstance(module, nn.Module) for p in module.parameters())
         self._ours = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._seen: dict[int, torch.UntypedStorage] = {}  # held, so that no place in memory is taken twice
@@ -329,45 +330,43 @@ class SavedForBackward(EveryOp):
         SavedForBackward.active = self
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         SavedForBackward.active = None
         private.pop_saved_hooks()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*why)
 
     def add_what_is_left(self, result: Any) -> None:
         """Adds, once the call is over, the storages that are still alive, except that of its result."""
         returned = {leaf.untyped_storage().data_ptr() for leaf in leaves(result) if isinstance(leaf, Tensor)}
         left = self._made.keys() - self._seen.keys() - self._ours - returned
-        if any(not self._made[place][0].expired() for place in left):
+        if any(not self._made[address][0].expired() for address in left):
             gc.collect()
-        storages = [self._made[place] for place in left]
+        storages = [self._made[address] for address in left]
         self.measured += sum(elements for storage, elements in storages if not storage.expired())
 
     def see(self, op: Op, args: tuple[Any, ...], result: Any) -> None:
         """Notes the storages of an op's results, except those of its arguments, which were made before."""
         for leaf, _storage in _new_storages(op, args, result):
-            self._make(leaf)
+            self._remember(leaf)
 
-    def _make(self, tensor: Tensor) -> None:
+    def _remember(self, tensor: Tensor) -> None:
+        """Stores a weak reference to a tensor's storage, with its number of elements, for `add_what_is_left`."""
         storage = tensor.untyped_storage()
         self._made[storage.data_ptr()] = private.WeakStorage(storage), storage.nbytes() // tensor.element_size()
 
     def take(self, saved: Tensor, packed: Any) -> None:
-        """Notes a tensor that went to a hook of the called code, and what the hook stored in its place."""
-        self._make(saved)
+        """Counts the tensors that a hook of the called code stored (`packed`) in place of a tensor to be saved."""
+        self._remember(saved)
         for leaf in leaves(packed if isinstance(packed, tuple | list) else (packed,)):
             if isinstance(leaf, Tensor):
                 self._note(leaf)
 
     def _note(self, saved: Tensor) -> Tensor:
-        """Counts the elements of a saved tensor's storage, unless it was counted or is a parameter's; returns the
-        tensor."""
+        """Counts a saved tensor's storage, unless it was counted or is a parameter's; returns the tensor."""
         storage = saved.untyped_storage()
-        place = storage.data_ptr()
-        if place not in self._ours and place not in self._seen:
-            self._seen[place] = storage
+        address = storage.data_ptr()
+        if address not in self._ours and address not in self._seen:
+            self._seen[address] = storage
             self.measured += storage.nbytes() // saved.element_size()
         return saved
 
@@ -377,10 +376,11 @@ def _has_storage(tensor: Tensor) -> bool:
 
 
 def _noting_hooks(push: Callable[..., None]) -> Callable[..., None]:
-    """torch's function that pushes saved-tensor hooks, telling the active count what the hooks store."""
+    """torch's function that pushes saved-tensor hooks, wrapped so that the active count is told what hooks store."""
 
     @private.in_place_of(push)
     def pushing(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        """Pushes the two hooks, `pack` so that the count of this moment is told what it stores."""
         watch = SavedForBackward.active
 
         def noting(saved: Tensor) -> Any:

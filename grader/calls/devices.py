@@ -33,8 +33,9 @@ def is_there(name: str) -> bool:
     return name in (CPU, accelerator())
 
 
-def one(wanted: str) -> str:
-    """The one device for `wanted`: for `all` the accelerator, or the CPU without one."""
+def single(wanted: str) -> str:
+    """The device to use if only one can be: for `all` the accelerator, or the CPU without one; any other name itself,
+    unchecked."""
     return (accelerator() or CPU) if wanted == "all" else wanted
 
 
@@ -53,8 +54,8 @@ def states(wanted: str) -> dict[str, str]:
     }
 
 
-def place(name: str) -> str:
-    """The name of a tensor's device, with its index: `cuda:0`."""
+def with_index(name: str) -> str:
+    """The name as a tensor's device has it: `cuda:0` for `cuda`; `cpu`, `meta` and `cuda:1` stay."""
     return name if name in (CPU, META) or ":" in name else f"{name}:0"
 
 
@@ -101,7 +102,8 @@ def synchronise(name: str) -> None:
 
 
 def works(name: str) -> bool:
-    """Whether the device still computes: after some errors, a process gets nothing more from its accelerator."""
+    """Whether the device still computes, by trying: after some errors, a process gets nothing more from its
+    accelerator."""
     if name in (CPU, META):
         return True
     try:
@@ -111,7 +113,7 @@ def works(name: str) -> bool:
 
 
 def counts_memory(name: str) -> bool:
-    """Whether the device tells the peak of the memory in use."""
+    """Whether torch can tell the peak of the memory in use on the device; never on the CPU."""
     return name != CPU and hasattr(torch.get_device_module(name), "max_memory_allocated")
 
 
@@ -123,8 +125,8 @@ def tensor_types() -> tuple[type[Tensor], ...]:
 
 
 def compute_exactly() -> None:
-    """Computes products of float32 and sums of halves in float32, in this process, for good: a learner's file may set
-    otherwise, as many do for speed, and still gets the reference's numbers.
+    """Has torch compute products of float32 and sums of halves in float32, in this process, for good: a learner's file
+    may set otherwise, as many do for speed, and still gets the reference's numbers.
 
     cuDNN's convolutions use TF32 unless told not to: an error of 0.0015; 0.0001 is allowed.
     """
@@ -136,9 +138,9 @@ def compute_exactly() -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.set_float32_matmul_precision("highest")
-    private_torch.keep_exact(_ignored)
+    private_torch.replace_looseners(_ignored)
     setattr(type(torch.backends.cudnn), "allow_tf32", property(lambda module: False, _ignored))  # noqa: B010
 
 
 def _ignored(*_values: Any) -> None:
-    """Ignores settings that would make products less exact."""
+    """Does nothing: replaces setters that would make products less exact."""

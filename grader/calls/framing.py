@@ -21,19 +21,20 @@ def frame(header: bytes, payload: bytes) -> bytes:
     return PREFIX.pack(len(header), len(payload)) + header + payload
 
 
-def parted(data: bytes) -> tuple[bytes, bytes]:
-    """The header and the payload of a whole message of ours."""
+def unframed(data: bytes) -> tuple[bytes, bytes]:
+    """The header and the payload of one whole message, as `frame` made it; unchecked, for messages of our own."""
     header, _payload = PREFIX.unpack_from(data)
     return data[PREFIX.size : PREFIX.size + header], data[PREFIX.size + header :]
 
 
 def batch(frames: list[bytes]) -> bytes:
-    """Several messages that are answered together, as one."""
+    """The bytes of several messages that are answered together; at least one. Without a mark if it is only one."""
     return b"".join([frame(b"", len(frames).to_bytes(8, "little")), *frames]) if len(frames) > 1 else frames[0]
 
 
 def batch_size(message: tuple[bytes, bytes]) -> int:
-    """The number of messages that follow this one and are answered together; 0 if this one starts no batch."""
+    """The number of messages that follow this one (header, payload) and are answered together; 0 if this one starts no
+    batch."""
     header, payload = message
     return int.from_bytes(payload, "little") if not header and payload else 0
 

@@ -50,18 +50,22 @@ class Surroundings:
     """The state of this process when it was made, before any of a learner's code has run."""
 
     def __init__(self, objects: Callable[[], list[Any]] = gc.get_objects) -> None:
+        """Records torch's and Python's settings, torch's random state and the namespaces that code could change.
+
+        `objects` gives all objects of the process; called by `settle` and `restored`, not here."""
         self._objects = objects
         self._owners = [(names, tuple(names.values())) for names in _namespaces()]
         self._state = _state()
         self._torch = torch.get_rng_state()
 
     def settle(self) -> None:
-        """Takes the state as it is now for the one to compare with."""
+        """Records the settings anew, and the objects that are there: `restored`, which may be called only after this,
+        compares with them. The namespaces stay as recorded at first."""
         self._state = _state()
         self._kept = _made(self._objects())
 
     def restored(self) -> bool:
-        """Restarts the random streams. Returns whether everything else is as it was.
+        """Restarts the random streams of torch and Python. Returns True if everything else is as it was.
 
         NumPy's streams are a module of their own: a process that has loaded it since isn't as it was.
         """
@@ -73,7 +77,8 @@ class Surroundings:
 
 
 def _made(objects: list[Any]) -> dict[int, Any]:
-    """Those of the objects that a step's code may have made, or have put something into, by their ids."""
+    """The functions, modules, classes, tensors and the like (`MADE`) among the objects, by their ids: a step's code may
+    have made them, or have put something into them."""
     owned = {}
     for each in objects:  # by no comprehension: that is a function while it runs
         if issubclass(type(each), MADE):
@@ -82,7 +87,7 @@ def _made(objects: list[Any]) -> dict[int, Any]:
 
 
 def _same(names: Mapping[str, Any], values: tuple[Any, ...]) -> bool:
-    """True if a namespace holds the very same objects as before."""
+    """True if a namespace holds the very same objects, in the same order, as in `values`."""
     return len(names) == len(values) and all(map(operator.is_, names.values(), values))
 
 
@@ -100,6 +105,7 @@ def _namespaces() -> Iterator[Mapping[str, Any]]:
 
 
 def _state() -> list[Any]:
+    """The settings of torch and of Python, to be compared with `==`."""
     return [*_of_torch(), *_of_python()]
 
 

@@ -26,25 +26,23 @@ from grader.calls.counters import (
     SavedForBackward,
 )
 from grader.calls.private_torch import FunctionMode, UncompiledMode, beside_modes, in_place_of, tree_map
-from grader.calls.reads import FunctionNames, Reads, Watched
+from grader.calls.reads import FunctionNames, FunctionRecorder, Reads
 from grader.calls.values import leaves
 
 
 class Circumstances(Contexts):
-    """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome.
-
-    `called`: the objects that take part in the call; `narrows`: a narrowed precision is noted; `trusted`: the call
-    isn't checked for other work on `meta`, nor for float32.
-    """
+    """Enters the contexts for a call's options; `note` then puts what was recorded into the outcome."""
 
     def __init__(
         self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), narrows: bool = False,
         trusted: bool = False,
     ) -> None:  # fmt: skip
+        """Prepares the contexts. `called`: the objects that take part in the call; `narrows`: a narrowed precision is
+        noted; `trusted`: the call isn't checked for other work on `meta`, nor for float32."""
         super().__init__()
         self._options, self._built_ins = options, built_ins
         on_meta = (options.device == "meta" and not trusted) or Reads.record is not None
-        self._functions = (Watched if on_meta else FunctionNames)() if options.functions or on_meta else None
+        self._functions = (FunctionRecorder if on_meta else FunctionNames)() if options.functions or on_meta else None
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
@@ -141,7 +139,7 @@ class UnwrittenIsNan(FunctionMode):
 
 
 def _bias_beside_modes(kind: type, *sizes: Any) -> Any:
-    """A `causal_lower_right(…)`, made while no dispatch mode looks: torch can't make one if a mode does."""
+    """torch's `causal_lower_right(…)` tensor, made outside all dispatch modes: torch can't make one inside."""
     with beside_modes():
         return Tensor.__new__(kind, *sizes)
 
@@ -183,6 +181,7 @@ class OneDevice(UncompiledMode):
 
 
 def _number_on_meta(leaf: Any) -> Any:
+    """A CPU tensor without dimensions moved to `meta`; any other value itself."""
     return leaf.to("meta") if isinstance(leaf, Tensor) and leaf.dim() == 0 and leaf.device.type == "cpu" else leaf
 
 
@@ -252,7 +251,7 @@ class ResultBefore:
             _fill(leaf, value)
 
     def has_changed(self) -> bool:
-        """Whether a later call has overwritten the result of the first."""
+        """Whether the result of the first call has other values by now."""
         pairs = zip(self._before, self._tensors, strict=True)
         if not all(torch.equal(was.nan_to_num(), tensor.nan_to_num()) for was, tensor in pairs):
             return True
@@ -273,7 +272,7 @@ def _fill(leaf: Tensor | np.ndarray[Any, Any], values: Any) -> None:
 
 
 def _other(leaf: Any) -> Any:
-    """Other values in place of an argument's: negated numbers, reversed ids; masks stay as they are."""
+    """Other values in the shape and dtype of an argument: negated numbers, reversed ids; masks stay as they are."""
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
         return -leaf
     if not isinstance(leaf, Tensor) or leaf.dtype == torch.bool:
@@ -325,7 +324,7 @@ def _warm_up() -> None:
 
 
 def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function of `tracemalloc`: a call of it makes the measurement void."""
+    """A function of `tracemalloc`, wrapped so that a call of it makes the measurement void."""
 
     @in_place_of(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -335,7 +334,7 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
     return noting
 
 
-class _Mapped(mmap.mmap):
+class _CountedMap(mmap.mmap):
     """A memory-mapped file, which counts as allocated."""
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
@@ -344,7 +343,7 @@ class _Mapped(mmap.mmap):
         return mapping
 
 
-mmap.mmap = _Mapped  # type: ignore[misc]  # np.memmap looks it up there
+mmap.mmap = _CountedMap  # type: ignore[misc]  # np.memmap looks it up there
 _START, _STOP, _RESET_PEAK = tracemalloc.start, tracemalloc.stop, tracemalloc.reset_peak
 _GET_TRACED_MEMORY = tracemalloc.get_traced_memory
 for _module in (tracemalloc, _tracemalloc):  # before a learner's file can import the originals
@@ -378,7 +377,7 @@ class KernelLaunches(Contexts):
         return self
 
     def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps a launcher so that its calls are counted."""
+        """A launcher, wrapped so that its calls are counted."""
 
         @in_place_of(launch)
         def counting(*args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ DTYPES = {name: getattr(torch, name) for name in ("float64", "float32", "float16
 
 
 def method(module: nn.Module, name: str) -> Callable[..., Any]:
-    """The function for a method name. Raises NotThere for any other name."""
+    """The function that does the operation of this name to the module. Raises NotThere for an unknown name."""
     methods: dict[str, Callable[..., Any]] = {
         "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
         "outline": lambda: outline(module),
@@ -53,7 +53,7 @@ class NotingModel(nn.Module):
         self.arrived = 0.0
 
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Logits, and the mean cross-entropy or None."""
+        """Logits (…, vocabulary) for ids (…), and the mean cross-entropy, None without targets."""
         x = self.wte(idx)
         for layer in (*self.h, self.lm_head):
             x = layer(x if layer is self.h[0] else F.relu(x))
@@ -78,7 +78,8 @@ def optimizer(module: nn.Module, rate: float) -> torch.optim.Optimizer:
 
 
 def step_by(optimizer: object, learning_rate: float) -> None:
-    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere for others."""
+    """Takes a step of an optimizer at this learning rate, from the current gradients. Raises NotThere for any other
+    object."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise NotThere("no optimizer")
     for parameters in optimizer.param_groups:
@@ -89,17 +90,17 @@ def step_by(optimizer: object, learning_rate: float) -> None:
 def outline(module: nn.Module) -> dict[str, Tensor]:
     """Every parameter by name, in its shape and dtype, filled with one number: a vector with its mean rounded to a
     whole number, a matrix with its index, that of the first name if two names share a parameter."""
-    places: dict[int, int] = {}
+    indexes: dict[int, int] = {}
     filled: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         value = parameter.detach()
-        place = places.setdefault(id(parameter), len(places))
-        filled[name] = torch.full_like(value, round(float(value.mean())) if value.dim() < 2 else place)
+        index = indexes.setdefault(id(parameter), len(indexes))
+        filled[name] = torch.full_like(value, round(float(value.mean())) if value.dim() < 2 else index)
     return filled
 
 
 def attribute(module: nn.Module, path: str) -> Any:
-    """The object at a dotted path of attribute names."""
+    """The object at a dotted path of attribute names. Raises AttributeError."""
     value: Any = module
     for part in path.split("."):
         value = getattr(value, part)
@@ -118,7 +119,8 @@ def _part(module: nn.Module, path: str) -> nn.Module:
 
 
 def placed_on(constructor: Callable[..., Any], device: str) -> Callable[..., Any]:
-    """A class with modules that are moved to a device after they are made."""
+    """A function that makes an object of a class and, if that is a module, moves it to the device; for `cpu` the class
+    itself."""
     if device == "cpu":
         return constructor
 
@@ -132,7 +134,9 @@ def placed_on(constructor: Callable[..., Any], device: str) -> Callable[..., Any
 def load_parameters(
     module: nn.Module, values: Mapping[str, Tensor], evaluating: bool
 ) -> dict[str, tuple[str, ...]] | None:
-    """Copies `values` into the parameters of the same names; returns the mismatches, or None."""
+    """Copies `values` into the parameters of the same names, and returns None. If a name or a shape doesn't fit, copies
+    nothing and returns the names: those `missing`, `extra`, `misshapen` (`name: shape`), the `shapes` of likely
+    matches, and parameters found `twice`. `evaluating`: then switches to evaluation mode."""
     every = dict(module.named_parameters(remove_duplicate=False))
     if any(map(is_lazy, every.values())):
         for path, part in module.named_modules():

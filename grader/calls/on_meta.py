@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from grader.calls import devices
 from grader.calls.call import MAX_NAMES, Call
-from grader.calls.reads import Reads, Record, Watched
+from grader.calls.reads import FunctionRecorder, Reads, Record
 from grader.calls.transfer import Inputs, materialised
 from grader.calls.values import HandleId, leaves, mapped
 
@@ -50,38 +50,39 @@ class Work:
 Recorded = tuple[Record, Work] | None
 
 
-class Twins:
-    """The modules that were moved to `meta`, as they were on the CPU before."""
+class CpuCopies:
+    """Copies of the modules that were moved to `meta`, as they were on the CPU before, by handle number."""
 
     def __init__(self) -> None:
         self._modules: dict[int, Any] = {}
 
     def clear(self) -> None:
-        """Drops all twins when a new check starts."""
+        """Drops all copies when a new check starts."""
         self._modules.clear()
 
     def keep(self, call: Call, handles: Mapping[int, Any]) -> None:
-        """Keeps a copy of a module that the call is about to move to `meta`, if it can be copied."""
+        """Stores a copy of the module that the call is about to move to `meta`, if it is such a call and a copy can be
+        made. `handles`: the objects by handle number."""
         if call.name == "to" and call.handle is not None and call.args[0] == "meta":
             module = handles.get(call.handle)
             if isinstance(module, nn.Module) and call.handle not in self._modules:
                 with contextlib.suppress(Exception):  # of the author's own attributes, not all can be copied
                     self._modules[call.handle] = copy.deepcopy(module)
 
-    def _twin(self, number: int, module: nn.Module) -> Any:
-        """The twin of a module, in the modes of its parts and their dtype."""
-        twin = self._modules.get(number)
-        if twin is not None:
-            for part, other in zip(module.modules(), twin.modules(), strict=True):
+    def _updated(self, number: int, module: nn.Module) -> Any:
+        """The CPU copy of a module, switched to its training modes and dtypes of now; None without a copy."""
+        copied = self._modules.get(number)
+        if copied is not None:
+            for part, other in zip(module.modules(), copied.modules(), strict=True):
                 other.training = part.training
             dtypes = {name: value.dtype for name, value in module.named_parameters(remove_duplicate=False)}
-            for name, value in twin.named_parameters(remove_duplicate=False):  # moved, a tied weight is two
+            for name, value in copied.named_parameters(remove_duplicate=False):  # moved, a tied weight is two
                 value.data = value.data.to(dtypes[name])
-        return twin
+        return copied
 
     def recorded(self, call: Call, target: Any, handles: Mapping[int, Any], is_own: Callable[[str], bool]) -> Recorded:
-        """The same call on the CPU, to a `target` or to the twin of its module: its work, and the values that it read.
-        None if there is no twin, or the call raises."""
+        """Makes the same call on the CPU, to `target` or, if a module is called, to its CPU copy. Returns the values
+        that it read, and its work; None if it raises, or there is nothing to call."""
         here = replace(call, args=mapped(call.args, _filled), kwargs=mapped(call.kwargs, _filled))
         here.options = replace(call.options, device="cpu", gradients=False, made_on_meta=False)
         random_state = torch.get_rng_state()
@@ -90,12 +91,12 @@ class Twins:
             for number in (call.handle, *modules):
                 if number is not None and number not in self._modules:
                     self._modules[number] = _on_cpu(handles[number])
-            twins = self._twins_of(call, modules, handles)
-            target = twins[call.handle] if call.handle is not None and call.name == "__call__" else target
+            copies = self._of_call(call, modules, handles)
+            target = copies[call.handle] if call.handle is not None and call.name == "__call__" else target
             if target is None:
                 return None
             with Reads.into(Record(is_own)) as record:
-                work = _work(target, Inputs(here, twins))
+                work = _work(target, Inputs(here, copies))
             record.is_complete = True
             return record, work
         except BaseException:  # the called code may raise anything
@@ -103,34 +104,38 @@ class Twins:
         finally:
             torch.set_rng_state(random_state)
 
-    def _twins_of(self, call: Call, modules: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
-        """The twins of the modules in a call, by handle."""
-        numbers = [number for number in (call.handle, *modules) if number is not None]
-        return {number: self._twin(number, handles[number]) for number in numbers}
+    def _of_call(self, call: Call, arguments: list[int], handles: Mapping[int, Any]) -> dict[int, Any]:
+        """The CPU copies of the module that is called and of those in its arguments, by handle number; None for a
+        module without one."""
+        numbers = [number for number in (call.handle, *arguments) if number is not None]
+        return {number: self._updated(number, handles[number]) for number in numbers}
 
     def differing(
-        self, call: Call, target: Any, handles: Mapping[int, Any], modules: list[int], used: Work, before: Work | None
+        self, call: Call, target: Any, handles: Mapping[int, Any], arguments: list[int], used: Work, before: Work | None
     ) -> list[str]:
-        """The torch functions that only one of two calls used: this one on `meta`, which did this work, and the same
-        call on the CPU, to a `target` or to the twin of its module; `before` is its work if it was made before. None if
-        there is no twin, the other call raises, or one call's work includes the other's, perhaps when it is made again.
+        """The torch functions that only one of two calls used: this one on `meta`, which did the work `used`, and the
+        same call on the CPU, to `target` or to the CPU copy of its module. `arguments`: the handle numbers in its
+        arguments; `before`: the work on the CPU if it was done already, else None, and the call is made.
+
+        Empty if a module has no copy, the call on the CPU raises, or the work of one includes that of the other,
+        perhaps when it is made again.
         """
         if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
             return []
         here = replace(call, options=replace(call.options, device="cpu", gradients=False))
         random_state = torch.get_rng_state()
         try:
-            twins = self._twins_of(call, modules, handles)
-            target = twins.get(call.handle) if call.handle is not None and call.name == "__call__" else target
-            if target is None or None in twins.values():
+            copies = self._of_call(call, arguments, handles)
+            target = copies.get(call.handle) if call.handle is not None and call.name == "__call__" else target
+            if target is None or None in copies.values():
                 return []
-            work = before or _work(target, Inputs(here, twins))
+            work = before or _work(target, Inputs(here, copies))
             if work.hidden:  # what was called then is not known
                 return work.hidden
             # What was made before may be kept, a mask or a table: then the call does less when it is made again.
             if work.names <= used.names or used.may_replace(work):
                 return []
-            if used.names < work.names and _work(target, Inputs(here, twins)).names <= used.names:
+            if used.names < work.names and _work(target, Inputs(here, copies)).names <= used.names:
                 return []
         except BaseException:  # the called code may raise anything; another check asks for this call by itself
             return []
@@ -148,33 +153,34 @@ def reaches_meta(call: Call) -> bool:
 
 
 def state_of(module: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The attributes of a module and of its parts, to be put back by `put_back`; containers as they are now."""
+    """For `put_back`: the attributes of a module and of each of its parts, each time the dictionary itself and a copy
+    of it; empty for any other object."""
     parts = module.modules() if isinstance(module, nn.Module) else ()
-    return [(vars(part), {name: _now(value) for name, value in vars(part).items()}) for part in parts]
+    return [(vars(part), {name: _shallow_copy(value) for name, value in vars(part).items()}) for part in parts]
 
 
 def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """Undoes what a call did to the attributes of a module."""
+    """Undoes what a call did to the attributes of a module and its parts, in place. `state` is from `state_of`."""
     for attributes, before in state:
         attributes.clear()
         attributes.update(before)
 
 
-def _now(value: Any) -> Any:
-    """A container's copy; any other value itself."""
+def _shallow_copy(value: Any) -> Any:
+    """A copy of a dict, list or set; any other value itself."""
     return value.copy() if type(value) in (dict, list, set) else value
 
 
 def _on_cpu(module: nn.Module) -> nn.Module:
     """A CPU copy of a module on `meta`, with arbitrary values: of a trusted module no copy was kept."""
-    twin = copy.deepcopy(module).to_empty(device="cpu")
-    for tensor in (*twin.parameters(), *twin.buffers()):
+    copied = copy.deepcopy(module).to_empty(device="cpu")
+    for tensor in (*copied.parameters(), *copied.buffers()):
         tensor.data = _filled(tensor.data.to("meta"))
-    return twin
+    return copied
 
 
 def _filled(leaf: Any) -> Any:
-    """A tensor with values in place of one on `meta`: calls with many tokens get shapes alone."""
+    """A CPU tensor of arbitrary values for one on `meta`, "cpu" for the string "meta"; any other value itself."""
     if isinstance(leaf, str) and leaf == devices.META:
         return devices.CPU
     if not isinstance(leaf, Tensor) or not leaf.is_meta:
@@ -185,8 +191,8 @@ def _filled(leaf: Any) -> Any:
 
 
 def _work(target: Any, inputs: Inputs) -> Work:
-    """Calls the target, and returns the torch functions that it used."""
-    with Watched() as functions:
+    """Calls the target; returns the torch functions that it used. Raises what the target raises."""
+    with FunctionRecorder() as functions:
         result = materialised(target(*inputs.args, **inputs.kwargs))
-    functions.look()
+    functions.note_writes()
     return Work(functions.names, functions.makers(result), sorted(functions.hidden))

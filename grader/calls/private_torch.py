@@ -254,7 +254,7 @@ beside_modes = _python_dispatch._disable_current_modes  # before a learner's are
 
 
 def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
-    """`functools.wraps` without `__wrapped__`, by which `inspect.unwrap` would give the original."""
+    """A decorator like `functools.wraps`, without `__wrapped__`, by which `inspect.unwrap` would give the original."""
 
     def dressed(stand_in: Made) -> Made:
         functools.update_wrapper(stand_in, function)
@@ -265,7 +265,7 @@ def in_place_of(function: Callable[..., Any]) -> Callable[[Made], Made]:
 
 
 def put(attribute: Attribute, wrapper: Callable[[Any], Any]) -> None:
-    """Replaces an attribute by what `wrapper` returns for it."""
+    """Replaces an attribute by what `wrapper` returns for its value."""
     owner, name = attribute
     setattr(owner, name, wrapper(getattr(owner, name)))
 
@@ -319,11 +319,11 @@ fill_new_memory = _C._set_deterministic_fill_uninitialized_memory
 plugged_in_backend = _C._get_privateuse1_backend_name
 
 
-def keep_exact(ignored: Callable[..., None]) -> None:
-    """Puts `ignored` in place of all that would make products less exact."""
+def replace_looseners(replacement: Callable[..., None]) -> None:
+    """Puts a function in place of each of torch's setters that would make products less exact."""
     for name in LOOSENERS:
         if hasattr(_C, name):
-            setattr(_C, name, ignored)
+            setattr(_C, name, replacement)
 
 
 def hidden_settings() -> list[Any]:
@@ -337,14 +337,14 @@ def hidden_settings() -> list[Any]:
     ]  # fmt: skip
 
 
-def without_fusers(stays_off: Callable[..., bool]) -> None:
-    """Has TorchScript run each op by itself: puts `stays_off` in place of all that fuses some into one."""
+def disable_fusers(replacement: Callable[..., bool]) -> None:
+    """Has TorchScript run ops one by one: switches off all that fuses several, and puts a function in its place."""
     for name in FUSERS:
         if switch := getattr(_C, name, None):
             switch(False)
-            setattr(_C, name, stays_off)
+            setattr(_C, name, replacement)
     for name in COMPILING:
-        setattr(_C, name, stays_off)
+        setattr(_C, name, replacement)
     if hasattr(_C, "_te"):  # the fuser's own language
         _C._te = types.ModuleType("torch._C._te")
         sys.modules.pop("torch._C._te", None)
@@ -353,8 +353,9 @@ def without_fusers(stays_off: Callable[..., bool]) -> None:
 # --- `meta`, and loaders ---------------------------------------------------------------------------------------------
 
 
-def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
-    """Removes torch's kernels in Python for `meta`; returns the library for new ones, and the removed by their kind."""
+def remove_meta_kernels() -> tuple[Any, dict[str, dict[Any, Any]]]:
+    """Unregisters the kernels for `meta` that torch has in Python. Returns a new library, to register others in, and
+    torch's tables of such functions: kind ("meta", "post_autograd", …) to op to function."""
     from torch import _meta_registrations as registered
 
     registered._meta_lib_dont_use_me_use_register_meta._destroy()
@@ -362,8 +363,8 @@ def meta_anew() -> tuple[Any, dict[str, dict[Any, Any]]]:
     return library, torch._decomp.global_decomposition_table
 
 
-def in_python(op: Any) -> Callable[..., Any]:
-    """torch's function in Python that computes an op on `meta`, imported first."""
+def python_kernel(op: Any) -> Callable[..., Any]:
+    """torch's function in Python that computes an op on `meta`, importing its module."""
     tables = importlib.import_module("torch._decomp").global_decomposition_table
     kinds = ("meta", "post_autograd", "pre_autograd")
     found: Callable[..., Any] = next(tables[kind][op] for kind in kinds if op in tables[kind])
@@ -371,7 +372,7 @@ def in_python(op: Any) -> Callable[..., Any]:
 
 
 def layer_norm_by_reference(*args: Any) -> tuple[Tensor, ...]:
-    """torch's own reference for a layer norm, which says what does not fit."""
+    """The results of torch's own reference for a layer norm, which raises clear errors for shapes that don't fit."""
     results: tuple[Tensor, ...] = torch._refs.native_layer_norm(*args)
     return results
 

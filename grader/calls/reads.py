@@ -47,20 +47,22 @@ class Record:
     is_complete: bool = False  # the call on the CPU is over
 
     def key(self, kind: str, tensor: Tensor) -> Key:
-        """Identifies a read: what was read, of which tensor, in which line of the author's and by which function."""
+        """What identifies the read that is being made: its kind, the author's line and the torch function that make it,
+        and the tensor's shape and dtype."""
         frame = sys._getframe(1)
         while frame.f_back is not None and not self._is_authors(frame):
             frame = frame.f_back
         site = (frame.f_code.co_filename, frame.f_lineno)
-        return kind, site, Watched.calling, tuple(tensor.shape), tensor.dtype
+        return kind, site, FunctionRecorder.calling, tuple(tensor.shape), tensor.dtype
 
     def _is_authors(self, frame: kinds.FrameType) -> bool:
+        """Whether a frame runs code of the author's, and none of torch, NumPy or the grader."""
         root = str(frame.f_globals.get("__name__")).partition(".")[0]
         return root not in NOT_AUTHORS and self.is_own(frame.f_code.co_filename)
 
     def take(self, key: Key) -> Any:
-        """The value of the next read with this key; reads that only the call on the CPU made are skipped. Raises
-        LookupError."""
+        """The value of the next read with this key; reads before it, that only the call on the CPU made, are skipped
+        for good. Raises LookupError if no read is left with this key."""
         for position in range(self.position, len(self.entries)):
             if self.entries[position][0] == key:
                 self.position = position + 1
@@ -90,7 +92,8 @@ class Reads:
 
     @classmethod
     def value(cls, kind: str, tensor: Tensor) -> Any:
-        """The value that a tensor on `meta` has on the CPU. Raises RuntimeError if nothing was recorded."""
+        """The recorded value that the same read gave on the CPU. Raises torch's RuntimeError for reads on `meta` if
+        none was recorded."""
         if cls.record is None or not cls.record.is_complete:
             cls.missed = True
             raise RuntimeError(REFUSAL)
@@ -101,7 +104,8 @@ class Reads:
 
     @classmethod
     def note(cls, kind: str, tensor: Tensor, value: Any) -> None:
-        """Records a read of a tensor with values; or skips its record, if the call on `meta` repeats this read."""
+        """Records that a read of a CPU tensor gave this value; if the call on `meta` is being made, skips the record of
+        the same read instead. Without a record in use, does nothing."""
         if cls.record is None:
             return
         key = cls.record.key(kind, tensor)
@@ -147,7 +151,7 @@ class FunctionNames(private_torch.FunctionMode):
         return result
 
     def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a function that is not torch's; what it calls itself is seen as well."""
+        """Calls a function that is not torch's, with this mode on, so that the torch functions it calls are noted."""
         if func is self._inside:  # it asks for the mode by itself, and would for ever
             FunctionNames.hidden.add(FOREIGN)
             return func(*args, **kwargs)
@@ -159,15 +163,16 @@ class FunctionNames(private_torch.FunctionMode):
             self._inside = before
 
     def answered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a function that is answered in another way."""
+        """The result of a function that a subclass answers in place of torch: one that it maps to None in `_known`."""
         raise NotImplementedError
 
     def makers(self, value: Any) -> list[str]:
-        """The function that gave each tensor of a value: "" if none did, as for an argument or for what was kept."""
+        """For each tensor of a value the name of the function that gave it: "" if none did, as for an argument or for
+        what was kept."""
         return [self._made.get(id(leaf), "") for leaf in leaves(value) if isinstance(leaf, Tensor)]
 
     def _noted_as(self, func: Callable[..., Any]) -> str:
-        """The name under which a function is recorded; empty for one that is not."""
+        """The name under which a function is recorded; empty for one that is not, FOREIGN if it isn't torch's."""
         name = getattr(func, "__name__", None) or str(func)
         if _is_torchs_own(func):
             noted = "" if name in IGNORED else str(name.partition(".")[0])
@@ -179,7 +184,7 @@ class FunctionNames(private_torch.FunctionMode):
 
 
 def _noted_switch(switch: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's function that switches modes off, or that no mode sees, noting its use."""
+    """A function of torch's that switches modes off, or that no mode sees, wrapped so that `hidden` gets its name."""
 
     def noting(*args: Any) -> Any:
         FunctionNames.hidden.add(switch.__name__)
@@ -204,7 +209,7 @@ def _is_torchs_own(func: Callable[..., Any]) -> bool:
     return isinstance(func, PLAIN) and not str(getattr(func, "__module__", None)).startswith("_")
 
 
-class Watched(FunctionNames):
+class FunctionRecorder(FunctionNames):
     """Records the torch functions of a call on `meta`, or of the same call on the CPU. What shows a tensor is answered
     without torch, and what copies one from `meta` by the record."""
 
@@ -215,8 +220,9 @@ class Watched(FunctionNames):
         self._known.update(dict.fromkeys((*SHOWING, *COPYING, *COMPARING)))
         self._handed_out: list[tuple[Tensor, Tensor, str]] = []  # memory, its bits, and the function that gave it
 
-    def look(self) -> None:
-        """Notes what was written past torch, since its last function, into memory that was handed out."""
+    def note_writes(self) -> None:
+        """Adds to `hidden` each function that gave out a tensor's memory (as `numpy` does) to which something other
+        than torch has written since the last torch function."""
         for tensor, bits, name in self._handed_out:
             if not torch.equal(_bits(tensor), bits):
                 FunctionNames.hidden.add(name)
@@ -252,12 +258,12 @@ class Watched(FunctionNames):
     ) -> Any:
         """Calls a function of torch and, while reads are recorded, notes which one is reading."""
         if Reads.record is not None:  # a read inside a function is told from one of the author's own
-            Watched.calling = str(getattr(func, "__name__", ""))
+            FunctionRecorder.calling = str(getattr(func, "__name__", ""))
             if func is torch.tensor:  # it reads the numbers in a list past the dispatcher
                 for leaf in leaves(args):
                     if isinstance(leaf, Tensor) and not leaf.is_meta and leaf.numel() == 1:
                         leaf.item()
-        self.look()
+        self.note_writes()
         result = super().__torch_function__(func, types, args, kwargs)
         self._handed_out = [(tensor, _bits(tensor), name) for tensor, _before, name in self._handed_out]
         if isinstance(func, PLAIN) and func in HANDING_OUT and type(args[0]) in devices.tensor_types():
@@ -265,9 +271,9 @@ class Watched(FunctionNames):
         return result
 
     def _entered(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As of any function; what it writes last is not torch's."""
+        """As for `FunctionNames`; notes what the function wrote at its end, too."""
         result = super()._entered(func, args, kwargs)
-        self.look()
+        self.note_writes()
         return result
 
     @staticmethod
@@ -288,7 +294,7 @@ TAKING_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__format__) 
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    """A copy of a tensor's memory."""
+    """A copy of a tensor's whole storage, as bytes (uint8)."""
     return torch.empty(0, dtype=torch.uint8).set_(private_torch.storage_of(tensor)).clone()
 
 
@@ -300,13 +306,15 @@ def _shown(tensor: Tensor, spec: str = "") -> str:
 
 
 def _is_cpu(value: Any) -> bool:
+    """Whether an argument names the CPU: as a string, a device, or a tensor that is there."""
     return isinstance(value, str | torch.device | Tensor) and str(getattr(value, "device", value)) == devices.CPU
 
 
 @functools.cache
 def _note_reads() -> list[Any]:
-    """Registers functions that note reads on the CPU; returns the libraries, since deleting them would undo it."""
-    counters.let_pass()
+    """Registers kernels that note reads on the CPU, once per process; returns their library in a list, to be kept,
+    since deleting it would undo it."""
+    counters.let_ops_pass(patiently=True)
     library = private_torch.Kernels("aten")
     for op, recorded_as in ((private_torch.LOCAL_SCALAR, _itself), *((op, _sizes) for op in SIZED_BY_VALUES)):
         library.impl(op.name(), _noting(op, recorded_as), counters.PLACE, with_keyset=True)
@@ -314,7 +322,8 @@ def _note_reads() -> list[Any]:
 
 
 def _noting(op: Any, recorded_as: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A kernel for an op that reads a value: it records `kept(value)` for tensors that are not on `meta`."""
+    """A kernel for an op that reads values: it runs the op and, for a tensor not on `meta`, records
+    `recorded_as(result)`."""
 
     def noting(keys: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         value = counters.run(op, keys, (tensor, *args), kwargs)
@@ -330,16 +339,18 @@ def _itself(value: Any) -> Any:
 
 
 def _sizes(value: Any) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    """The shape and dtype of each tensor in a value."""
     return [(tuple(tensor.shape), tensor.dtype) for tensor in leaves(value) if isinstance(tensor, Tensor)]
 
 
 def item_on_meta(tensor: Tensor) -> Any:
-    """The kernel of `item` on `meta`."""
+    """The kernel of `item` on `meta`: the number that the same read gave on the CPU. Raises RuntimeError without it."""
     return Reads.value(private_torch.LOCAL_SCALAR.name(), tensor)
 
 
 def sized_on_meta(op: Any) -> Callable[..., Any]:
-    """The kernel on `meta` of an op with results as large as values say: as large as on the CPU."""
+    """A kernel on `meta` for an op with results as large as values say: it returns empty ones, as large as on the CPU,
+    and raises RuntimeError if no call on the CPU was recorded."""
     name = op.name()
 
     def kernel(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:

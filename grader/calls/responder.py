@@ -19,11 +19,11 @@ from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, LeftOut, Outcome, Raised
 from grader.calls.modes import Circumstances, Ordinary, ResultBefore
-from grader.calls.on_meta import Recorded, Twins, Work, put_back, reaches_meta, state_of
+from grader.calls.on_meta import CpuCopies, Recorded, Work, put_back, reaches_meta, state_of
 from grader.calls.private_torch import run_backward
 from grader.calls.reads import FunctionNames, Reads
 from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
-from grader.calls.values import HandleId, Placed, leaves
+from grader.calls.values import HandleId, PlacedTensor, leaves
 
 CALLS_APART = 1_000_003  # between the seeds of a check's calls
 BACKWARD = "backward"  # the place of an error that no line of the called code raised
@@ -56,7 +56,7 @@ class Responder:
         self.notes_modified, self._notes_narrowed = True, not (self.is_trusted or is_quick)
         self.handles: dict[int, Any] = {}
         self.made_by: dict[int, str] = {}
-        self._twins = Twins()
+        self._cpu_copies = CpuCopies()
         families = {family for families in self.off_limits.values() for family in families}
         self._built_ins = BuiltIns(families)
         # Our own work between calls goes through torch too, so that this one can't look for what is in any form.
@@ -71,41 +71,43 @@ class Responder:
         """Drops the modules made so far and seeds the random stream."""
         self.handles.clear()
         self.made_by.clear()
-        self._twins.clear()
+        self._cpu_copies.clear()
         self._seed, self._answered = seed, 0
         devices.seed(seed)
 
     def watching(self) -> BuiltIns:
-        """Watches for built-ins between calls too: code such as an object's finaliser may run there."""
+        """The context to be in between calls, in which built-ins are noted: a finaliser, say, may run there."""
         return self._between
 
     def loading(self) -> BuiltIns:
-        """Watches while the module is imported: for built-ins that are taken apart there, to be run as their parts."""
+        """The context in which to import the module: notes built-ins whose decompositions it asks torch for, to run
+        them as their parts later."""
         return self._loading
 
     @property
     def _taken_apart(self) -> set[str]:
-        """The built-ins that the module's import asked for by their parts."""
+        """The built-ins whose decompositions the module asked torch for while it was imported."""
         return {name for name in self._loading.names if name.startswith(TAKEN_APART)}
 
     def used_late(self) -> list[str]:
-        """The built-ins off limits that have run since the last call was answered; call it once the answer is encoded.
-        What runs from then on counts for the next call."""
+        """The built-ins off limits that have run since the last call was answered, which are then forgotten; call it
+        once the answer is encoded. What runs from then on counts for the next call."""
         late = banned(self._between.names, self._last)
         self._between.names.clear()
         return late
 
     def respond(
-        self, call: Call, begins: Callable[[], None] = lambda: None, due: Callable[[Call], Call] = lambda call: call
+        self, call: Call, starting: Callable[[], None] = lambda: None, due: Callable[[Call], Call] = lambda call: call
     ) -> Outcome:
-        """Runs the deferred operations, makes the call and records what was requested. Never raises for what the called
-        code does.
+        """The outcome of the operations in the call's `first` and then of the call, with what its options ask for.
+        Never raises for what the called code does.
 
-        `starts` is called before the call itself. `due` gives a call with its arguments, right before it is made.
+        `starting` is called right before the call itself. `due` gives a call with its arguments, right before it is
+        made.
         """
         device = call.options.device or devices.CPU
         try:
-            outcome = self._responded(call, begins, due)
+            outcome = self._outcome_in_order(call, starting, due)
         except Exception as error:
             # An error on an accelerator, such as an index out of range, shows at whatever is asked of it next.
             if device in (devices.CPU, devices.META):
@@ -114,14 +116,14 @@ class Responder:
         outcome.is_last = outcome.raised is not None and not devices.works(device)
         return outcome
 
-    def _responded(self, call: Call, begins: Callable[[], None], due: Callable[[Call], Call]) -> Outcome:
+    def _outcome_in_order(self, call: Call, starting: Callable[[], None], due: Callable[[Call], Call]) -> Outcome:
         """Makes the calls that come first, then the call itself; the outcome is that of the first that fails, `of` its
         index."""
         devices.prepare(call.options.device or devices.CPU)
         if call.begin is not None:
             self.begin_check(call.begin)
         for index, earlier in enumerate(call.first):
-            outcome = self._respond(due(earlier))
+            outcome = self._outcome_with_reads(due(earlier))
             makes_module = earlier.handle is not None or isinstance(outcome.value, HandleId)
             if outcome.raised is not None or not makes_module or (earlier.name == "load_parameters" and outcome.value):
                 outcome.of = index
@@ -132,18 +134,19 @@ class Responder:
             if not call.options.going_on:
                 devices.seed(self._seed + CALLS_APART * self._answered)
             self._answered += 1
-        begins()
-        return self._respond(due(call))
+        starting()
+        return self._outcome_with_reads(due(call))
 
-    def _respond(self, call: Call) -> Outcome:
-        """Makes a call; one on `meta` that reads a value is made again, with what the same call reads on the CPU."""
+    def _outcome_with_reads(self, call: Call) -> Outcome:
+        """The outcome of a call; one on `meta` that reads a value is made again, with the value that the same call
+        reads on the CPU."""
         if not reaches_meta(call):
-            return self._made(call)
+            return self._outcome(call)
         recorded = self._recorded(call) if self._reads else None
         if recorded is None:
             Reads.missed = False
             random_state, state = torch.get_rng_state(), state_of(self.handles.get(call.handle or 0))
-            outcome = self._made(call)
+            outcome = self._outcome(call)
             is_watched = call.options.device == devices.META and not self.is_trusted
             if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
                 return outcome
@@ -153,18 +156,20 @@ class Responder:
             self._reads = True
             torch.set_rng_state(random_state)
         with Reads.into(recorded[0]):
-            return self._made(call, recorded[1])
+            return self._outcome(call, recorded[1])
 
     def _recorded(self, call: Call) -> Recorded:
-        """The same call on the CPU, with the values that it reads; None if it has none."""
+        """Makes the same call on the CPU. Returns the values that it read, and its work; None if it can't be made
+        there, or raises."""
         try:
             target = None if call.handle is not None and call.name == "__call__" else self._target(call)
         except NotThere:
             return None
-        return self._twins.recorded(call, target, self.handles, self.is_own) if call.is_authors else None
+        return self._cpu_copies.recorded(call, target, self.handles, self.is_own) if call.is_authors else None
 
-    def _made(self, call: Call, before: Work | None = None) -> Outcome:
-        """Makes the call and records what its options ask for. `before`: the work of the same call on the CPU."""
+    def _outcome(self, call: Call, before: Work | None = None) -> Outcome:
+        """Makes the call once; returns its outcome, with what its options ask for. `before`: the work of the same call
+        on the CPU, if that was made."""
         outcome = Outcome()
         inputs = Inputs(call, self.handles)
         name = call.name if call.handle is None else self.made_by.get(call.handle, call.name)
@@ -181,7 +186,7 @@ class Responder:
         outcome.modified = inputs.modified() if self.notes_modified else []
         if outcome.raised is None:
             try:
-                keep = partial(self._kept, number=call.new_handle, name=name)
+                keep = partial(self._keep, number=call.new_handle, name=name)
                 with built_ins or nullcontext():  # a number may be of the learner's own kind
                     outcome.value = keep(result) if is_kept else travelling(result, keep)
             except BaseException as error:
@@ -198,10 +203,11 @@ class Responder:
         return outcome
 
     def _result(self, call: Call, inputs: Inputs, outcome: Outcome) -> tuple[Any, bool]:
-        """The result of the called code, and whether it is kept here. Raises what that raises."""
+        """The result of the called code, and whether it stays here under a handle. Sets the outcome's `overwritten`.
+        Raises what the code raises."""
         target = self._target(call)
         if not self.is_trusted:
-            self._twins.keep(call, self.handles)
+            self._cpu_copies.keep(call, self.handles)
         if call.options.seed is not None:
             devices.seed(call.options.seed)
         earlier = ResultBefore(target, inputs.args, inputs.kwargs) if call.options.again else None
@@ -215,19 +221,20 @@ class Responder:
         return result, is_kept
 
     def _elsewhere(
-        self, call: Call, modules: list[int], used: FunctionNames | None, result: Any, before: Work | None
+        self, call: Call, arguments: list[int], used: FunctionNames | None, result: Any, before: Work | None
     ) -> list[str]:
-        """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse."""
+        """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse; empty
+        for trusted code. `arguments`: the handle numbers in the call's arguments."""
         if self.is_trusted or used is None:
             return []
         if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
             return hidden
         function = self.names.get(call.name) if call.handle is None else None
         work = Work(used.names, used.makers(result))
-        return self._twins.differing(call, function, self.handles, modules, work, before)
+        return self._cpu_copies.differing(call, function, self.handles, arguments, work, before)
 
-    def _kept(self, module: Any, number: int, name: str) -> HandleId:
-        """The handle of a module that stays here."""
+    def _keep(self, module: Any, number: int, name: str) -> HandleId:
+        """Stores a module under a handle number, with the name of what made it; returns its handle."""
         self.handles[number] = module
         self.made_by[number] = name
         return HandleId(number)
@@ -264,13 +271,14 @@ class Responder:
         return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
-        """The built-ins off limits for a call: those of its name and of its modules' classes."""
+        """The names in `FAMILIES` of the built-ins off limits for a call: those of its public name and of the classes
+        of the modules with these handle numbers."""
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 
     def _watched(self, name: str) -> BuiltIns | None:
-        """A mode that notes the built-ins that a call uses, if some are off limits. A module's class may have any
-        method of its own, `eval` and `to` too."""
+        """The context that notes the built-ins that a call uses, emptied; None if none is off limits for this public
+        name. A module's class may have any method of its own, `eval` and `to` too."""
         if not self._families(name, []):
             return None
         self._built_ins.names = set()
@@ -286,14 +294,15 @@ class Responder:
     # --- what comes back ---
 
     def _differentiate(self, outcome: Outcome, result: Any, inputs: Inputs, handle: int | None) -> None:
-        """Adds the gradients to the outcome, or what the backward pass raised."""
+        """Sets the outcome's `gradients`, or its `raised` if the backward pass raises. `handle`: of the called
+        module."""
         try:
             outcome.gradients = self._gradients(result, inputs, handle)
         except BaseException as error:
             outcome.raised = self.describe(error)
             outcome.raised.function = outcome.raised.function or BACKWARD
 
-    def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, Placed | None]:
+    def _gradients(self, result: Any, inputs: Inputs, handle: int | None) -> dict[str, PlacedTensor | None]:
         """Back-propagates fixed cotangents from a result. Returns the gradient of each argument and parameter, by name;
         None for those that no path leads to."""
         wanted = dict(inputs.leaves)
@@ -310,15 +319,13 @@ class Responder:
         # What `Tensor.backward` calls: torch sees that as one function and does not report what happens inside. With
         # `torch.autograd.grad`, for some leaves only, a reentrant `checkpoint` fails.
         try:
-            run_backward(
-                tuple(output for output, _ in pairs), tuple(cotangent for _, cotangent in pairs), False, False, (),
-                allow_unreachable=True, accumulate_grad=True,
-            )  # fmt: skip
+            starts, gradients = zip(*pairs, strict=True)
+            run_backward(starts, gradients, False, False, (), allow_unreachable=True, accumulate_grad=True)
         finally:
             self.quiet()
         return {
             # Copied: a later call may scale a parameter's gradient in place, as clipping does.
-            name: None if leaf.grad is None else Placed(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))
+            name: None if leaf.grad is None else PlacedTensor(leaf.grad.detach().cpu().clone(), str(leaf.grad.device))
             for name, leaf in wanted.items()
         }
 

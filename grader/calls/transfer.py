@@ -25,7 +25,7 @@ from grader.calls.values import (
     MAX_TENSOR_ELEMENTS,
     HandleId,
     Opaque,
-    Placed,
+    PlacedTensor,
     as_tensor,
     extent,
     mapped_by_path,
@@ -64,8 +64,8 @@ class Inputs:
         self.kwargs = {name: mapped_by_path(name, value, self._ready) for name, value in call.kwargs.items()}
 
     def _ready(self, name: str, value: Any) -> Any:
-        """An argument ready for the call: a module by its handle; a tensor or array copied, on the device of the
-        call."""
+        """An argument ready for the call: the module of a handle; a copy of a tensor or array, on the call's device;
+        any other value itself. `name`: its path, such as `0.1`."""
         if isinstance(value, HandleId):
             self.handle_numbers.append(value.number)
             return self._handles.get(value.number)
@@ -100,7 +100,7 @@ class Inputs:
 
 
 def _apart(tensor: Tensor) -> Tensor:
-    """A copy in which the first dimension has the smallest stride and no dimension is contiguous.
+    """A copy of the same shape in which the first dimension has the smallest stride and no dimension is contiguous.
 
     Made here and not by the caller: encoding makes a tensor contiguous.
     """
@@ -155,7 +155,8 @@ def materialised(value: Any) -> Any:
 
 
 def travelling(value: Any, handle_of: Callable[[Any], HandleId], depth: int = 0) -> Any:
-    """A result as a value; a module that is the whole result is stored in `handle_of`, and its handle returned."""
+    """A result as a value that can be sent; `handle_of` gives that of a module that is the whole result. Anything else
+    becomes an `Opaque`. `depth`: how deep `value` itself is nested."""
     match value:
         case None | bool():
             return value
@@ -182,7 +183,7 @@ def travelling(value: Any, handle_of: Callable[[Any], HandleId], depth: int = 0)
     return Opaque(f"an object of type {type(value).__qualname__}")
 
 
-def _travelling_tensor(value: Tensor) -> Placed | Opaque:
+def _travelling_tensor(value: Tensor) -> PlacedTensor | Opaque:
     """The tensor with its values on the CPU, or a description of one that can't be sent."""
     shape = tuple(value.shape)
     if type(value) not in devices.tensor_types():
@@ -194,8 +195,8 @@ def _travelling_tensor(value: Tensor) -> Placed | Opaque:
     if value.dtype not in DTYPE_NAMES:
         return Opaque(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')} and shape {shape}")
     if value.device.type == "meta":
-        return Placed(value.detach(), "meta")
-    return Placed(value.detach().resolve_neg().to("cpu"), str(value.device))
+        return PlacedTensor(value.detach(), "meta")
+    return PlacedTensor(value.detach().resolve_neg().to("cpu"), str(value.device))
 
 
 def _travelling_array(value: np.ndarray[Any, Any]) -> Any:

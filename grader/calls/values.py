@@ -1,8 +1,8 @@
 """The kinds of value that pass between a check and the code it calls, and functions that traverse them.
 
-A value is None, a bool, an int, a float, a string, a tensor (`Placed`, an argument also bare), a NumPy array, a module
-(`HandleId`), something only described (`Opaque`), or a tuple or dictionary of values. A new kind is one case in
-`transfer.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
+A value is None, a bool, an int, a float, a string, a tensor (`PlacedTensor`, an argument also bare), a NumPy array,
+a module (`HandleId`), something only described (`Opaque`), or a tuple or dictionary of values. A new kind is one case
+in `transfer.py` (what a result becomes), in `codec.py` (its bytes) and in `checks/value_text.py` (its words).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Opaque(msgspec.Struct, tag="o", array_like=True, frozen=True):
     what: Text
 
 
-class Placed(msgspec.Struct, frozen=True, eq=False):
+class PlacedTensor(msgspec.Struct, frozen=True, eq=False):
     """A tensor with its original device; its values are sent through the CPU, and `meta` has none."""
 
     tensor: Tensor
@@ -105,7 +105,7 @@ class Items(msgspec.Struct, tag="i", array_like=True):
     items: Annotated[list[Value], msgspec.Meta(max_length=MAX_TENSORS)]
 
 
-class Named(msgspec.Struct, tag="d", array_like=True):
+class NamedValues(msgspec.Struct, tag="d", array_like=True):
     """A dictionary."""
 
     items: dict[Name, Value]
@@ -113,10 +113,10 @@ class Named(msgspec.Struct, tag="d", array_like=True):
 
 if TYPE_CHECKING:
     Value = Any
-    Gradient = Placed
+    Gradient = PlacedTensor
 else:  # what a message may hold there
     Gradient = StoredTensor | MetaTensor
-    Value = None | bool | int | float | Text | Gradient | StoredArray | BigInt | Items | Named | HandleId | Opaque
+    Value = None | bool | int | float | Text | Gradient | StoredArray | BigInt | Items | NamedValues | HandleId | Opaque
 
 
 # --- walks ------------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def numbers_of(leaf: Any) -> Tensor | None:
     """The values of a tensor or an array as a tensor; None for any other leaf, and for a tensor on `meta`."""
     if isinstance(leaf, np.ndarray):
         return as_tensor(leaf)
-    tensor = leaf.tensor if isinstance(leaf, Placed) else leaf
+    tensor = leaf.tensor if isinstance(leaf, PlacedTensor) else leaf
     return tensor if isinstance(tensor, Tensor) and tensor.device.type != "meta" else None
 
 
@@ -186,8 +186,8 @@ def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def bare(value: Any) -> Any:
-    """A value with its tensors unwrapped (no `Placed`)."""
-    return mapped(value, lambda leaf: leaf.tensor if isinstance(leaf, Placed) else leaf)
+    """A value with its tensors unwrapped (no `PlacedTensor`)."""
+    return mapped(value, lambda leaf: leaf.tensor if isinstance(leaf, PlacedTensor) else leaf)
 
 
 def copied(value: Any) -> Any:
@@ -197,8 +197,8 @@ def copied(value: Any) -> Any:
 
 def _copied_leaf(leaf: Any) -> Any:
     """A copy of a tensor or array; any other value itself."""
-    if isinstance(leaf, Placed):
-        return Placed(leaf.tensor.clone(), leaf.device)
+    if isinstance(leaf, PlacedTensor):
+        return PlacedTensor(leaf.tensor.clone(), leaf.device)
     if isinstance(leaf, Tensor):
         return leaf.clone()
     return np.array(leaf) if isinstance(leaf, np.ndarray) else leaf

@@ -1,7 +1,8 @@
 """The names for check files: everything that an author of a step imports.
 
 A check is a pytest function with the arguments `student`, `reference` and `draw`. Its docstring's first line is the
-title that the learner reads, `points` what it is worth.
+title that the learner reads, `points` what it is worth. A function that "fails" raises CheckFailed, with what the
+learner reads; if the answer was not sent for yet, it returns, and compares as soon as that is there (`lazy`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls import devices
-from grader.calls.values import Placed, leaves, mapped
+from grader.calls.values import PlacedTensor, leaves, mapped
 from grader.checks.bounded import lifted
 from grader.checks.compare import (
     Tolerance,
@@ -106,6 +107,7 @@ def drawn_as(what: Literal["arrows", "curves"]) -> Callable[[Check], Check]:
 
 
 def _above_zero(name: str, number: object) -> None:
+    """Raises ValueError, naming the decorator `name`, unless `number` is a finite number above 0."""
     if not isinstance(number, int | float) or not 0 < number < math.inf:
         got = getattr(number, "__name__", number)  # written without parentheses, the decorator gets the check itself
         raise ValueError(f"@{name}(…) takes a number above 0, and not {got}")
@@ -138,14 +140,15 @@ def exactly(got: Answer, expected: Any, *, note: str | None = None) -> None:
 def on_meta(answer: Answer) -> Answer:
     """An answer of the reference as the same call gives it on the device `meta`: the shapes are the same there."""
     value = mapped(
-        answer.outcome.value, lambda leaf: Placed(leaf.tensor.to("meta"), "meta") if isinstance(leaf, Placed) else leaf
+        answer.outcome.value,
+        lambda leaf: PlacedTensor(leaf.tensor.to("meta"), "meta") if isinstance(leaf, PlacedTensor) else leaf,
     )
     return Answer(answer._implementation, answer.exchange, replace(answer.outcome, value=value, gradients={}))
 
 
 def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
-    """Compares an answer with the expected one, its gradients too. Raises CheckFailed, completed with the call that
-    gave the answer, what was due, and the note."""
+    """Raises CheckFailed unless an answer agrees with the expected one, its gradients too. The failure has the call
+    that gave the answer, what was expected, and the note."""
     part = got.exchange.call.options.part
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, got)
     value, index = got.outcome.value, ""
@@ -171,7 +174,8 @@ def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None)
     got.exchange.right = part is None
 
 
-def _gradients(expected: Any) -> dict[str, Placed | None]:
+def _gradients(expected: Any) -> dict[str, PlacedTensor | None]:
+    """The gradients of an expected answer, by argument or parameter; empty for a plain value."""
     return expected.outcome.gradients if isinstance(expected, Answer) else {}
 
 
@@ -258,7 +262,11 @@ def repeats(call: Callable[[], Answer]) -> Answer:
     first, again = call(), call()
     one, other = (list(leaves(answer.outcome.value)) for answer in (first, again))
     for mine, theirs in zip(one, other, strict=False):
-        if isinstance(mine, Placed) and isinstance(theirs, Placed) and mine.tensor.shape == theirs.tensor.shape:
+        if (
+            isinstance(mine, PlacedTensor)
+            and isinstance(theirs, PlacedTensor)
+            and mine.tensor.shape == theirs.tensor.shape
+        ):
             with lifted():
                 gap = (mine.tensor.double() - theirs.tensor.double()).abs().nan_to_num(0.0, 0.0, 0.0)
             largest = float(gap.max()) if gap.numel() else 0.0
@@ -320,15 +328,16 @@ def twins(
 def with_values(
     implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any, **kwargs: Any
 ) -> Handle:
-    """A module `name(*args, **kwargs)` with these parameters, in eval. Its first call makes it."""
+    """A module `name(*args, **kwargs)` with these parameters, in evaluation mode. Its first call makes it, and fails if
+    the names or shapes do not fit."""
     module = implementation._make(name, args, kwargs)
     module.load_parameters(values, evaluating=True)
     return module
 
 
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
-    """A module `name(*args)` in eval, with these parameters as far as it has them and with its own for the others: a
-    bias too few costs nothing if a check is about something else."""
+    """A module `name(*args)` in evaluation mode, with these parameters as far as it has them and with its own for the
+    others: a bias too few costs nothing if a check is about something else."""
     module: Handle = getattr(implementation, name)(*args)
     own = module.parameters()
     own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
@@ -341,5 +350,5 @@ def _placed(value: Any, got: Answer) -> Any:
     among them."""
     call = got.exchange.call
     is_given = call.handle is not None or any(isinstance(leaf, Tensor) for leaf in leaves((call.args, call.kwargs)))
-    place = devices.place(got._implementation._device) if is_given else devices.CPU
-    return mapped(value, lambda leaf: Placed(leaf, place) if isinstance(leaf, Tensor) else leaf)
+    place = devices.with_index(got._implementation._device) if is_given else devices.CPU
+    return mapped(value, lambda leaf: PlacedTensor(leaf, place) if isinstance(leaf, Tensor) else leaf)

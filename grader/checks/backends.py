@@ -3,7 +3,7 @@ one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -31,7 +31,7 @@ class Exchange:
     measured: Measure | None = None
     due_error: bool = False
     right: bool = False
-    described: dict[Any, Any] = field(default_factory=dict)  # what a diagnosis made of the outcome, kept
+    fingerprint: Any = None  # of the outcome, once a diagnosis has taken it
 
     @property
     def shown(self) -> str:
@@ -92,7 +92,7 @@ class LocalBackend:
         return outcome
 
     def _noted(self, call: Call) -> Outcome:
-        """The outcome of the call; `drew` says if it drew random numbers."""
+        """The outcome of the call. Sets `drew` to whether the call itself used random numbers."""
         before = [torch.get_rng_state()]
         outcome = self.responder.respond(call, lambda: before.append(torch.get_rng_state()))
         self.drew = not torch.equal(before[-1], torch.get_rng_state())

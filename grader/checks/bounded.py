@@ -35,14 +35,15 @@ class BoundedArithmetic(TorchFunctionMode):
 
 
 def lifted() -> AbstractContextManager[Any]:
-    """Lifts the bound for work of ours without broadcasting, such as sending and comparing: testing each op takes a
-    sixth of a judge's time."""
+    """A context without the bound, for work of ours that doesn't broadcast, such as sending and comparing: testing each
+    op takes a sixth of a judge's time."""
     is_bounded = isinstance(current_function_mode(), BoundedArithmetic)
     return without_function_mode() if is_bounded else nullcontext()
 
 
 def bounded(values: Iterable[Any]) -> AbstractContextManager[Any]:
-    """The bound for code of ours with these values; no bound if no three of them can broadcast beyond it."""
+    """A context with the bound, for code of ours that computes with these values; without it if no three of them can
+    broadcast beyond it."""
     sizes = sorted(value.numel() for value in values if isinstance(value, Tensor))
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()
 
@@ -57,7 +58,8 @@ def _may_be_large(values: tuple[Any, ...]) -> bool:
 
 
 def _has_elements(value: Any) -> bool:
-    # A lazy parameter has no shape until it is materialised, and `materialize` passes through here.
+    """True for a tensor with a shape and values: none on `meta`, and no lazy parameter, whose `materialize` comes
+    through here."""
     return isinstance(value, Tensor) and not value.is_meta and not is_lazy(value)
 
 

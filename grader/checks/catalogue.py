@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
+
+import msgspec
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 # The lines of a draft, in place of which an author writes what was done, why it is wrong, and a nudge.
 UNFINISHED = ("Say here what was done.", "Say here why it is wrong.", "What question would lead there?")
 
 
-@dataclass(frozen=True)
-class Misconception:
-    """A wrong implementation: what it replaces, the check that catches it, and what to tell the learner.
+class Misconception(msgspec.Struct, frozen=True, array_like=True):
+    """A wrong implementation: what it replaces, the check that catches it, and what to tell the learner. In a tape it
+    has no code: what it replaces is known by name only.
 
     `what` says what was done, `why` why it is wrong, `nudge` is a hint that does not give the solution away. Of a pair,
     `parts` are the two, the name joins both by ` + `, and the nudge is the first one's. `own_draws`: it draws from its
@@ -38,7 +40,7 @@ class Misconception:
     own_draws: bool = False
     misses_the_point: bool = False
     form_of: str = ""
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = {}
 
     @property
     def called(self) -> str:
@@ -62,7 +64,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class _Marked:
+class _Mark:
     replaces: str | tuple[str, ...]
     trades: str
 
@@ -71,13 +73,14 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
     """Marks a function or class as another right implementation of the public name `replaces`. With a tuple of names
     the function is called once and returns a dictionary from name to object. A docstring says what is different.
 
-    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`.
+    With `trades`, one sentence on what it gains and costs, it is shown by `make solution`. Raises ValueError without a
+    docstring.
     """
 
     def attach(marked: Decorated) -> Decorated:
         if not inspect.getdoc(marked):
             raise ValueError(f"{marked.__name__}: a docstring is needed")
-        marked.__catalogue_mark__ = _Marked(replaces, trades)  # type: ignore[attr-defined]  # both kinds take attributes
+        marked.__catalogue_mark__ = _Mark(replaces, trades)  # type: ignore[attr-defined]  # both kinds take attributes
         return marked
 
     return attach
@@ -86,10 +89,8 @@ def variant(*, replaces: str | tuple[str, ...], trades: str = "") -> Callable[[D
 def paired(first: Misconception, second: Misconception, replaced: Mapping[str, Any]) -> Misconception:
     """Two misconceptions as one with two parts; `replaced` are the names that it replaces."""
     called = f"{first.called} + {second.called}" if first.form_of or second.form_of else ""
-    return Misconception(
-        f"{first.name} + {second.name}", first.caught_by, replaced, f"{first.what} {second.what}",
-        f"{first.why} {second.why}", first.nudge, (first, second), form_of=called,
-    )  # fmt: skip
+    name, what, why = f"{first.name} + {second.name}", f"{first.what} {second.what}", f"{first.why} {second.why}"
+    return Misconception(name, first.caught_by, replaced, what, why, first.nudge, (first, second), form_of=called)
 
 
 def variants(module: ModuleType) -> list[Variant]:
@@ -100,15 +101,15 @@ def variants(module: ModuleType) -> list[Variant]:
     ]
 
 
-def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Marked]]:
-    """The marked definitions of this file."""
+def _marked(file: ModuleType) -> Iterator[tuple[str, Any, _Mark]]:
+    """Yields each function or class of the file that `variant` has marked: its name, itself, and the mark."""
     for name, value in vars(file).items():
         mark = getattr(value, "__dict__", {}).get("__catalogue_mark__")
-        if isinstance(mark, _Marked):
+        if isinstance(mark, _Mark):
             yield name, value, mark
 
 
-def _replaced(marked: Any, mark: _Marked) -> dict[str, Any]:
+def _replaced(marked: Any, mark: _Mark) -> dict[str, Any]:
     """The objects that replace public names, by name. Raises ValueError if they are others than stated."""
     if isinstance(mark.replaces, str):
         return {mark.replaces: marked}

@@ -1,4 +1,4 @@
-"""Shared by the checks of several steps: dropout and its rate, and texts written word by word."""
+"""Shared by the checks of several steps: dropout and its rate, the cost of all pairs, texts written word by word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.checks.assertions import binomial_bound, holds
-from grader.checks.implementation import Handle
+from grader.checks.implementation import Answer, Handle
 
 # A right answer breaks the bound less than once in ten million runs; the fifth on top is for rare events: their number
 # is not quite normal. Up to ten rates together refuse a right answer less than once in a million.
@@ -35,12 +35,13 @@ def silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def without_queries(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Parameters under which every key that is shown has the same weight, so that a change of it shows."""
+    """The parameters with all query projections at 0: every key that is shown has the same weight then, so that a
+    change of it shows."""
     return {name: value * 0 if name.endswith("W_q.weight") else value for name, value in values.items()}
 
 
 def first_tensor(value: object) -> Tensor | None:
-    """A tensor, or the first of several values if it is one."""
+    """The value itself if it is a tensor, or the first value of a tuple; None if that is no tensor."""
     first = value[0] if isinstance(value, tuple) and value else value
     return first if isinstance(first, Tensor) else None
 
@@ -67,7 +68,8 @@ def share_is_near(happened: Tensor, expected: float, sentence: str) -> None:
 
 
 def share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
-    """Fails unless the share of dropped `what` is near the expected one, with dropout at `rate`."""
+    """Fails unless the share of True in `happened` (dropped or not) is near the expected one. For the message:
+    dropout's `rate`, and in words `what` may be dropped."""
     share = float(happened.double().mean()) if happened.numel() else 0.0
     sentence = _(
         "In training mode with dropout = {rate:.2f} a share of {share:.3f} of {what} looks dropped, expected "
@@ -78,14 +80,15 @@ def share_is(happened: Tensor, expected: float, rate: float, what: str) -> None:
 
 
 def draws_differ(first: Tensor, second: Tensor, what: str) -> None:
-    """Fails if two calls in training mode returned the same."""
+    """Fails if the results of two calls in training mode are equal; `what` says, in words, of what they drop."""
     sentence = _("Two calls in training dropped the same of {what}. Each call should draw by itself.")
     holds(not torch.equal(first, second), sentence.format(what=what))
 
 
 def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: str) -> None:
-    """Fails unless columns are dropped at the rate, and whole tokens if an inner dropout drops them, counted over what
-    two calls gave."""
+    """Fails unless the results of two calls (…, width) have dropped numbers, which are below 0, at the rate, in other
+    places each, and tokens of an inner dropout, which are all 0. `what` and `inner` say in words what is dropped;
+    without an inner dropout the latter is empty."""
     both = torch.cat([first, second])
     lost = (both.abs() < 1e-3).all(dim=-1)
     sentence = _("In training mode with dropout = {rate:.2f} nothing is dropped from {what} in front of the norm.")
@@ -103,7 +106,7 @@ def columns_drop(first: Tensor, second: Tensor, rate: float, what: str, inner: s
 
 
 def weights_are_zero_or_scaled(got: Tensor, plain: Tensor, rate: float) -> None:
-    """Fails unless every weight is either 0 or what it is without dropout, times 1 / (1 - p)."""
+    """Fails unless every weight in `got` is either 0 or the one in `plain`, without dropout, times 1 / (1 - rate)."""
     scaled = plain / (1 - rate)
     stray = ~((got.abs() <= 1e-5) | ((got - scaled).abs() <= 1e-5))
     if not stray.any():
@@ -118,7 +121,8 @@ def weights_are_zero_or_scaled(got: Tensor, plain: Tensor, rate: float) -> None:
 
 
 def weights_fall_alone(dropped: Tensor, rate: float) -> None:
-    """Fails unless weights (B, H, T_q, T_k), or (B, T_q, T_k) of one head, are dropped independently of each other."""
+    """Fails unless weights are dropped independently of each other; `dropped` says which were, as booleans of shape
+    (B, H, T_q, T_k), or (B, T_q, T_k) of one head."""
     sentences = (
         _("Two sequences lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
         _("Two heads lost the same weights: {rate:.3f} of {count} pairs, expected {expected:.3f}."),
@@ -130,12 +134,39 @@ def weights_fall_alone(dropped: Tensor, rate: float) -> None:
         share_is_near(first & second, rate**2, sentence)
 
 
+# --- all pairs -------------------------------------------------------------------------------------------------------
+
+
+def no_pieces(got: Answer, allowed: int, matrix: int) -> None:
+    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
+    live = got.measured("live")
+    holds(
+        live <= allowed,
+        _(
+            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
+            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
+        ).format(live=live, allowed=allowed, matrix=matrix),
+    )
+
+
+def no_pairs(got: Answer, most: int) -> None:
+    """Fails if as many products were computed as all pairs take."""
+    products = sum(got.measured("products").values())
+    holds(
+        products <= most,
+        _(
+            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
+            "multiplied at all."
+        ).format(products=products, most=most),
+    )
+
+
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
 def is_at_home(model: Handle, *inputs: Tensor) -> bool:
-    """Whether a model needs no other device than that of its input: one that makes its mask elsewhere and moves it to
-    its input is right, but tells nothing about the loop on `meta`."""
+    """Whether a model can be called with `meta` as the default device: one that makes its mask elsewhere and moves it
+    to its input is right, but tells nothing about the loop on `meta`."""
     try:
         model.using(made_on_meta=True)(*inputs)
     except CheckFailed as failure:
@@ -146,8 +177,8 @@ def is_at_home(model: Handle, *inputs: Tensor) -> bool:
 
 
 def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, count: int) -> Tensor:
-    """The ids that a model generates greedily, token by token, from `ids` (B, 1) on; they test the loop and not the
-    model."""
+    """The ids (B, 1 + count) that a model generates greedily from `ids` (B, 1) on; `logits_of` maps (B, T) ids to
+    (B, T, words) logits. A row that has met `eos_id` goes on with it. They test the loop and not the model."""
     for _step in range(count):
         ended = (ids[:, 1:] == eos_id).any(dim=1)
         words = logits_of(ids)[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)
@@ -156,7 +187,8 @@ def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, cou
 
 
 def ends(free: Tensor, eos_id: int) -> int:
-    """The number of different positions at which rows would meet this id, if nothing ended them."""
+    """The number of different positions at which the rows (B, T) of ids, written without an end, would end if this id
+    ended them."""
     positions = set()
     for row in free[:, 1:].tolist():
         end = row.index(eos_id) if eos_id in row else len(row)
@@ -166,11 +198,13 @@ def ends(free: Tensor, eos_id: int) -> int:
 
 
 def telling(free: Tensor, words: int, bos_id: int) -> int:
-    """The id with the first position at which rows differ most. Never 0, which a learner may take for the padding."""
+    """The id, of a vocabulary of so many `words`, that would end the rows `free` (B, T) at the most different
+    positions. Never `bos_id`, nor 0, which a learner may take for the padding."""
     return max(set(range(1, words)) - {bos_id}, key=lambda eos_id: ends(free, eos_id))
 
 
 def sooner_end_first(rows: Tensor, free: Tensor, eos_id: int) -> Tensor:
-    """The rows, with the one that ends first in front: code that reads row 0 alone then ends the others too early."""
+    """The rows in another order: first those of which the ids in `free` (B, T) meet `eos_id` soonest. Code that reads
+    row 0 alone then ends the others too early."""
     positions = [row.index(eos_id) if eos_id in row else len(row) for row in free[:, 1:].tolist()]
     return rows[torch.tensor(sorted(range(len(rows)), key=lambda row: (positions[row] > min(positions), row)))]

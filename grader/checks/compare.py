@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Parting
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor
 from grader.checks.value_text import show_apart, show_number, show_tensor, show_value
 
 # A straightforward implementation rounds each of its sums once or twice per term, and errors of random sign add up like
@@ -50,13 +50,14 @@ class Tolerance:
 
 
 def require_agreement(got: Any, expected: Any, tolerance: Tolerance, where: str = "") -> None:
-    """Raises CheckFailed, saying how, unless `got` agrees with `expected` (values as messages carry them)."""
+    """Raises CheckFailed, saying how, unless `got` agrees with `expected` (values as messages carry them). `where`: the
+    part of the answer that they are, in words, for the message; empty for the whole."""
     match expected:
         case tuple():
             _require_items(got, expected, tolerance, where)
         case dict():
             _require_entries(got, expected, tolerance, where)
-        case Placed():
+        case PlacedTensor():
             _require_tensor(got, expected, tolerance, where)
         case np.ndarray():
             _require_array(got, expected, tolerance, where)
@@ -71,7 +72,7 @@ def _require_items(got: Any, expected: tuple[Any, ...], tolerance: Tolerance, wh
         raise _another_kind(_("a tuple of {count} values").format(count=count), got, where)
     for index, (part, wanted) in enumerate(zip(got, expected, strict=True)):
         place = _("value {number} of the {count} returned").format(number=index + 1, count=count)
-        require_agreement(part, wanted, tolerance, _inside(where, place))
+        require_agreement(part, wanted, tolerance, _part_of(where, place))
 
 
 def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, where: str) -> None:
@@ -86,18 +87,18 @@ def _require_entries(got: Any, expected: dict[str, Any], tolerance: Tolerance, w
         lines += [_("unexpected: {names}").format(names=", ".join(extra[:MOST]))] if extra else []
         raise CheckFailed(located("\n".join(lines), where))
     for name, wanted in expected.items():
-        require_agreement(got[name], wanted, tolerance, _inside(where, _("entry {name}").format(name=f"`{name}`")))
+        require_agreement(got[name], wanted, tolerance, _part_of(where, _("entry {name}").format(name=f"`{name}`")))
 
 
-def _inside(where: str, place: str) -> str:
-    """The name of a part within a part."""
-    return f"{where}, {place}" if where else place
+def _part_of(outer: str, inner: str) -> str:
+    """A part within a part of the answer, in words; `outer` may be empty."""
+    return f"{outer}, {inner}" if outer else inner
 
 
-def _require_tensor(got: Any, expected: Placed, tolerance: Tolerance, where: str) -> None:
+def _require_tensor(got: Any, expected: PlacedTensor, tolerance: Tolerance, where: str) -> None:
     """Raises CheckFailed unless `got` is a tensor of the same shape, dtype and device, with values within the
     tolerance."""
-    if not isinstance(got, Placed):
+    if not isinstance(got, PlacedTensor):
         raise _another_kind(_("a tensor of shape {shape}").format(shape=tuple(expected.tensor.shape)), got, where)
     require_same_kind(got, expected, where)
     if expected.device != "meta" and not torch.equal(got.tensor, expected.tensor):
@@ -109,13 +110,13 @@ def _require_array(got: Any, expected: np.ndarray[Any, Any], tolerance: Toleranc
     """Raises CheckFailed unless `got` is a NumPy array of the same shape and dtype, with values within the
     tolerance."""
     wanted = _("a NumPy array of shape {shape}").format(shape=expected.shape)
-    if isinstance(got, Placed):
+    if isinstance(got, PlacedTensor):
         tensor = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
         sentence = _("expected  {expected}\ngot       {got}").format(expected=wanted, got=tensor)
         raise CheckFailed(located(sentence, where))
     if not isinstance(got, np.ndarray):
         raise _another_kind(wanted, got, where)
-    _require_tensor(Placed(as_tensor(got), ""), Placed(as_tensor(expected), ""), tolerance, where)
+    _require_tensor(PlacedTensor(as_tensor(got), ""), PlacedTensor(as_tensor(expected), ""), tolerance, where)
 
 
 def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) -> None:
@@ -134,22 +135,25 @@ def _require_plain(got: Any, expected: Any, tolerance: Tolerance, where: str) ->
 
 
 def _another_kind(expected: str, got: Any, where: str) -> CheckFailed:
-    """The failure of an answer of another type or value: both as text, below `where` in the answer."""
+    """The failure of an answer of another type or value; `expected` is text, `where` as for `require_agreement`."""
     shown = show_value(got)
-    if shown == expected and isinstance(got, Placed):  # a tensor looks like the number in it
+    if shown == expected and isinstance(got, PlacedTensor):  # a tensor looks like the number in it
         shown = _("a tensor of shape {shape}").format(shape=tuple(got.tensor.shape))
     sentence = _("expected  {expected}\ngot       {got}").format(expected=expected, got=shown)
     return CheckFailed(located(sentence + ("" if where else returned_nothing(got)), where))
 
 
 def returned_nothing(got: Any) -> str:
-    """A hint for a missing `return`; empty if something was returned."""
+    """A hint, on a line of its own, for None (a missing `return`) and for an object (a class in place of a function);
+    empty for any other value."""
     if isinstance(got, HandleId) or (isinstance(got, Opaque) and got.what.startswith(AN_OBJECT)):
         return "\n" + _("A class gives an object when it is called: does the step ask for a function here?")
     return "\n" + _("Nothing was returned. Does every path through the code end in `return`?") if got is None else ""
 
 
-def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed | None], tolerance: Tolerance) -> None:
+def require_gradients(
+    got: dict[str, PlacedTensor | None], expected: dict[str, PlacedTensor | None], tolerance: Tolerance
+) -> None:
     """Raises CheckFailed unless every gradient agrees; a missing one counts as zeros if zeros, up to rounding, are
     expected."""
     largest: float | None = None
@@ -172,20 +176,20 @@ def require_gradients(got: dict[str, Placed | None], expected: dict[str, Placed 
             raise no_gradient(name)
 
 
-def largest_of(gradients: dict[str, Placed | None]) -> float:
-    """The largest size in any of the gradients."""
+def largest_of(gradients: dict[str, PlacedTensor | None]) -> float:
+    """The largest absolute value in any of the gradients; 0.0 if all are missing or on `meta`."""
     tensors = [gradient.tensor for gradient in gradients.values() if gradient and gradient.device != "meta"]
     return max([0.0, *(magnitude(tensor, 0.0) for tensor in tensors)])
 
 
 def gradient_room(wanted: Tensor, largest: float, tolerance: Tolerance) -> float:
-    """The tolerance of a gradient; `largest` is the size of the largest gradient of the call."""
+    """The largest difference allowed from a gradient; `largest` as from `largest_of` for all gradients of the call."""
     scale = max(magnitude(wanted, SCALE_FLOOR), GRADIENT_FLOOR * largest)
     return tolerance.of(wanted.dtype, scale, GRADIENT_ROOM)
 
 
 def no_gradient(name: str) -> CheckFailed:
-    """The message for an argument or parameter that no gradient reaches."""
+    """The failure for an argument or parameter, by name or position, that no gradient reaches."""
     return CheckFailed(
         _(
             "{where} does not exist: no path leads from the result back to it. Was a tensor detached, copied "
@@ -194,7 +198,7 @@ def no_gradient(name: str) -> CheckFailed:
     )
 
 
-def require_same_kind(got: Placed, expected: Placed, where: str = "") -> None:
+def require_same_kind(got: PlacedTensor, expected: PlacedTensor, where: str = "") -> None:
     """Raises CheckFailed unless shape, dtype and device agree."""
     mine, wanted = got.tensor, expected.tensor
     if mine.shape == wanted.shape and mine.dtype == wanted.dtype and got.device == expected.device:
@@ -231,16 +235,16 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
     wrong = apart & ~(got.isnan() & expected.isnan())
     if not bool(wrong.any()):
         raise CheckFailed(located(_("The result holds NaN, which agrees with nothing."), where))
-    place = tuple(int(index) for index in wrong.nonzero()[0])
+    index = tuple(int(index) for index in wrong.nonzero()[0])
     finite = distance[apart & distance.isfinite()]
-    wanted, shown = show_apart(expected[place], got[place])
+    wanted, shown = show_apart(expected[index], got[index])
     lines = [
-        _("expected  {expected}").format(expected=show_tensor(expected, around=place) if place else wanted),
-        _("got       {got}").format(got=show_tensor(got, around=place) if place else shown),
+        _("expected  {expected}").format(expected=show_tensor(expected, around=index) if index else wanted),
+        _("got       {got}").format(got=show_tensor(got, around=index) if index else shown),
     ]
-    if place:  # a single number has no index
+    if index:  # a single number has no index
         parting = _("first difference at {place}: expected {expected}, got {got}")
-        lines.append(parting.format(place=list(place), expected=wanted, got=shown))
+        lines.append(parting.format(place=list(index), expected=wanted, got=shown))
     if expected.numel() > 1 and not expected.is_floating_point():
         lines.append(_("{count} of {total} values differ").format(count=count, total=expected.numel()))
     elif expected.numel() > 1 and finite.numel():
@@ -249,7 +253,7 @@ def require_close(got: Tensor, expected: Tensor, room: float, where: str = "") -
                 count=count, total=expected.numel(), most=show_number(finite.max()), room=f"{room:.1g}"
             )
         )
-    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, place))
+    failure = CheckFailed(located("\n".join(lines), where), parting=_parting(expected, got, apart, index))
     if is_double and finite.numel() and finite.numel() == count:
         _notice_float32(failure, got, expected, apart)
     raise failure
@@ -279,10 +283,11 @@ def _rounded(got: Tensor, expected: Tensor) -> bool:
     return bool((shares > 0).any() and (shares < 0).any())
 
 
-def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...]) -> Parting | None:
-    """The matrices that contain the first difference, as numbers to draw; None when too large for a picture."""
+def _parting(expected: Tensor, got: Tensor, apart: Tensor, index: tuple[int, ...]) -> Parting | None:
+    """The matrices that contain the first difference, at `index`, as numbers to draw; None if they are too large for a
+    picture. `apart`: which values differ, as booleans."""
     wanted, own, differs = (
-        tensor[place[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
+        tensor[index[:-2]] if tensor.dim() >= 2 else tensor.reshape(1, -1) for tensor in (expected, got, apart)
     )
     if wanted.numel() == 0 or max(wanted.shape) > PICTURE_SIZE:
         return None
@@ -290,12 +295,13 @@ def _parting(expected: Tensor, got: Tensor, apart: Tensor, place: tuple[int, ...
         expected=_drawable(wanted),
         got=_drawable(own),
         differs=differs.tolist(),
-        slice=list(place[:-2]),
-        place=[0, 0, *place][-2:],
+        slice=list(index[:-2]),
+        place=[0, 0, *index][-2:],
     )
 
 
 def _drawable(matrix: Tensor) -> list[list[float | bool | None]]:
+    """The rows of a matrix; numbers have six digits, None is for NaN and infinities."""
     return [[value if isinstance(value, bool) else _finite(value) for value in row] for row in matrix.tolist()]
 
 
@@ -304,7 +310,7 @@ def _finite(value: float) -> float | None:
 
 
 def magnitude(tensor: Tensor, floor: float) -> float:
-    """The largest finite size in the tensor, at least `floor`."""
+    """The largest finite absolute value in the tensor, at least `floor`."""
     if tensor.numel() == 0:
         return floor
     sizes = tensor.abs() if tensor.is_floating_point() else tensor.double().abs()
@@ -323,5 +329,5 @@ def located(message: str, where: str) -> str:
 
 
 def argument_name(name: str) -> str:
-    """The name of an argument or a parameter in messages."""
+    """The words for an argument, of which the name is its position from "0" on, or for a parameter or keyword."""
     return _("argument {number}", number=int(name) + 1) if name.isdigit() else f"`{name}`"

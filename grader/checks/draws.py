@@ -57,6 +57,7 @@ class Draw:
         return torch.from_numpy((self._words(math.prod(shape)) >> 11) * 2.0**-53).view(shape)
 
     def _integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Whole numbers (int64) from `low` up to but not including `high`."""
         words = self._words(math.prod(shape)) % np.uint64(high - low)
         return torch.from_numpy(words.astype(np.int64)).view(shape) + low
 
@@ -151,7 +152,8 @@ class Draw:
 
     @staticmethod
     def _shared_out(draw: Callable[[int], Tensor], values: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Random numbers in the shape of each value: one draw for all, since each draw is slow."""
+        """Yields each name with random numbers in the shape of its value: `draw(count)` is called once for all, since
+        each draw is slow."""
         sizes = [value.numel() for value in values.values()]
         parts = draw(sum(sizes)).split(sizes)
         for (name, value), part in zip(values.items(), parts, strict=True):
@@ -162,15 +164,19 @@ class Shapes:
     """Draws shapes only: tensors on `meta`."""
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A tensor on `meta` in the shape of `Draw.normal`."""
         return torch.empty(shape, dtype=dtype, device="meta")
 
     def uniform(self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A tensor on `meta` in the shape of `Draw.uniform`."""
         return torch.empty(shape, dtype=dtype, device="meta")
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """A tensor on `meta` in the shape of `Draw.integers`."""
         return torch.empty(shape, dtype=torch.int64, device="meta")
 
     def mask(self, *shape: int) -> Tensor:
+        """A tensor on `meta` in the shape of `Draw.mask`."""
         return torch.empty(shape, dtype=torch.bool, device="meta")
 
 
@@ -204,4 +210,5 @@ class _Arrays:
 
 
 def _is_one(first: Tensor, second: Tensor) -> bool:
+    """Whether two parameters are one under two names, a tied weight: the same tensor, or equal ones."""
     return first is second or (first.shape == second.shape and torch.equal(first, second))

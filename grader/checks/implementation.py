@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import Tensor
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.calls.call import Call, Measure, Options, Outcome
-from grader.calls.values import HandleId, Placed, bare, leaves, mapped
+from grader.calls.values import HandleId, PlacedTensor, bare, leaves, mapped
 from grader.checks.backends import Backend, Exchange
 from grader.checks.bounded import lifted
 from grader.checks.compare import returned_nothing
@@ -79,10 +79,7 @@ class Implementation:
         """The same implementation with options for its calls; tensor arguments are moved to `device`; "meta" is for
         shapes only."""
         options = Options(device=device or self._device, **how)
-        return Implementation(
-            self._backend, self._device, options, self._exchanges, self._handle_numbers, self._waiting, self._queue,
-            self._before_reading,
-        )  # fmt: skip
+        return replace(self, _options=options)
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
         if name.startswith("_"):
@@ -101,14 +98,15 @@ class Implementation:
         return Handle(self, exchange, Outcome(HandleId(call.new_handle)), call.options.device)
 
     def _numbered(self, call: Call) -> Call:
-        """The call with a number for its result, its arguments ready to send."""
+        """The same call, changed in place: with a new handle number for its result, its arguments ready to send."""
         call.new_handle = next(self._handle_numbers)
         call.args = mapped(call.args, _sendable)
         call.kwargs = mapped(call.kwargs, _sendable)
         return call
 
     def _ask(self, call: Call, maker: Exchange | None = None) -> Answer:
-        """Sends a call, with those that wait before it, or queues it. Raises CheckFailed."""
+        """The answer to a call: sent with those that wait to go before it or, with a queue, when it is read. Raises
+        CheckFailed. `maker`: the exchange that made the called module."""
         waiting = self._waiting.copy()
         self._waiting.clear()
         call.first = tuple(earlier.call for earlier in waiting)
@@ -121,7 +119,8 @@ class Implementation:
         return self._answered(exchange, outcome, waiting)
 
     def _answered(self, exchange: Exchange, outcome: Outcome, waiting: list[Exchange]) -> Answer:
-        """The answer with this outcome. Raises CheckFailed if the call gave no value."""
+        """The answer with this outcome. Raises CheckFailed if the call gave no value. `waiting`: the exchanges of the
+        calls in its `first`."""
         call = exchange.call
         if outcome.off_limits:
             raise OffLimits(exchange.shown.partition("(")[0], outcome.off_limits)
@@ -136,7 +135,7 @@ class Implementation:
         return Answer(self, exchange, outcome)
 
     def _finish(self) -> None:
-        """Flushes the deferred operations (`load_parameters`, `train`, …)."""
+        """Sends the operations that wait for a next call (`load_parameters`, `train`, …), if any: the check is over."""
         if self._waiting:
             maker = self._waiting[-1].maker or self._waiting[-1]
             self._ask(Call("is_training", handle=maker.call.new_handle, options=maker.call.options), maker)
@@ -177,34 +176,28 @@ class Answer:
         return bare(self.outcome.value)
 
     def tensor(self) -> Tensor:
-        """The value, which must be one tensor."""
+        """The value, if it is one tensor; else fails."""
         self._implementation._before_reading()
-        if not isinstance(self.outcome.value, Placed):
-            raise CheckFailed(
-                _("expected  a tensor\ngot       {got}").format(got=show_value(self.outcome.value))
-                + returned_nothing(self.outcome.value),
-                called=self.shown,
-            )
+        if not isinstance(self.outcome.value, PlacedTensor):
+            message = _("expected  a tensor\ngot       {got}").format(got=show_value(self.outcome.value))
+            raise CheckFailed(message + returned_nothing(self.outcome.value), called=self.shown)
         return self.outcome.value.tensor
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The value, which must be one NumPy array."""
+        """The value, if it is one NumPy array; else fails."""
         self._implementation._before_reading()
         if not isinstance(self.outcome.value, np.ndarray):
-            raise CheckFailed(
-                _("expected  {expected}\ngot       {got}").format(
-                    expected=_("a NumPy array"), got=show_value(self.outcome.value)
-                )
-                + returned_nothing(self.outcome.value),
-                called=self.shown,
-            )
+            sentence = _("expected  {expected}\ngot       {got}")
+            message = sentence.format(expected=_("a NumPy array"), got=show_value(self.outcome.value))
+            raise CheckFailed(message + returned_nothing(self.outcome.value), called=self.shown)
         return self.outcome.value
 
     def tensors(self, count: int) -> tuple[Tensor, ...]:
-        """The values, which must be a tuple or list of `count` tensors."""
+        """The values, if they are a tuple or list of `count` tensors; else fails."""
         self._implementation._before_reading()
         value = self.outcome.value
-        if not isinstance(value, tuple) or len(value) != count or not all(isinstance(item, Placed) for item in value):
+        fits = isinstance(value, tuple) and len(value) == count
+        if not (fits and all(isinstance(item, PlacedTensor) for item in value)):
             raise CheckFailed(
                 _("expected  a tuple of {count} tensors\ngot       {got}").format(count=count, got=show_value(value))
                 + returned_nothing(value),
@@ -222,9 +215,8 @@ class Answer:
         """A measurement of the call; see `calls.call.Measure`. Fails if the called code prevented it."""
         self.exchange.measured = measure
         if measure not in self.outcome.measured:
-            raise CheckFailed(
-                _("The code changed how memory is measured. Leave `tracemalloc` alone."), called=self.shown
-            )
+            sentence = _("The code changed how memory is measured. Leave `tracemalloc` alone.")
+            raise CheckFailed(sentence, called=self.shown)
         got: Any = self.outcome.measured[measure]
         if measure not in ("largest", "peak"):
             return got
@@ -270,11 +262,11 @@ class Handle(Answer):
         return other
 
     def method(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Calls a method that the step asks for."""
+        """Calls a method of the learner's own, by its name."""
         return self._ask(name, args, kwargs, self._options, own="method")
 
     def attribute(self, name: str) -> Answer:
-        """Reads an attribute that the step asks for."""
+        """Reads an attribute of the learner's own, by its name."""
         return self._ask(name, own="attribute")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Answer:
@@ -287,8 +279,8 @@ class Handle(Answer):
         return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
 
     def outline(self) -> dict[str, Tensor]:
-        """The shape of every parameter by name, for `Draw.parameters`: filled with one number, since a tape would keep
-        the values that it was made with."""
+        """A tensor in the shape of every parameter by name, for `Draw.parameters`: filled with one number, since a
+        recording of the answers would keep the values that the module was made with."""
         values: dict[str, Tensor] = bare(self._ask("outline").outcome.value)  # it gives no answer away
         return values
 
@@ -365,13 +357,14 @@ class Handle(Answer):
         options: Options | None = None,
         own: Literal["", "method", "attribute"] = "",
     ) -> Answer:
+        """The answer of this module to a call or an operation; `own` as in `calls.call.Call`."""
         options = options or Options(device=self.device)
         call = Call(name, args, kwargs or {}, handle=self.number, options=options, own=own)
         return self._implementation._ask(call, self.exchange)
 
 
 def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
-    """The message for a deferred operation that failed before a call."""
+    """The failure of an operation that was sent before a call, `exchange`, with what it came to."""
     if outcome.raised is not None:
         failure = learners_error(outcome.raised, exchange.shown, exchange.call.options.device)
         failure.by_code = False  # an expected error must be the call's own
@@ -384,6 +377,7 @@ def _not_done(exchange: Exchange, outcome: Outcome) -> CheckFailed:
 
 
 def _no_module(outcome: Outcome, shown: str) -> CheckFailed:
+    """The failure of a call, `shown` as text, that gave a value and not a module."""
     return CheckFailed(_("expected  an nn.Module\ngot       {got}").format(got=show_value(outcome.value)), called=shown)
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 from grader.calls.call import Call, Outcome
 from grader.calls.codec import decode_call, decode_outcome, encode_call, encode_outcome
-from grader.calls.framing import BadMessage, parted
+from grader.calls.framing import BadMessage, unframed
 from grader.calls.values import HandleId
 from grader.checks.backends import Backend, Exchange, Oracle
 from grader.checks.bounded import BoundedArithmetic, lifted
@@ -43,7 +43,7 @@ class Transport(Protocol):
         """The answers to several calls, sent at once. Raises Odd if one has none."""
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Notes what an outcome says besides its value."""
+        """The same outcome, after what it says besides its value was noted."""
 
 
 class Here:
@@ -54,15 +54,15 @@ class Here:
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
         """The answers to the calls in `frames`, as bytes."""
-        return [parted(encode_outcome(self._backend.ask(decode_call(*parted(frame))))) for frame in frames]
+        return [unframed(encode_outcome(self._backend.ask(decode_call(*unframed(frame))))) for frame in frames]
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Does nothing: there is nothing to note of a reference's answer."""
+        """The same outcome: there is nothing to note of a reference's answer."""
         return outcome
 
 
 @dataclass(frozen=True)
-class Passed:
+class PassRecord:
     """The record of a check that passed: all that its verdict says besides the answers."""
 
     called: frozenset[str]
@@ -82,24 +82,25 @@ class Script:
     of them that have passed, by their digest. `reached` are the digests of such answers up to each group."""
 
     groups: list[list[bytes]]
-    passed: dict[bytes, Passed] = field(default_factory=dict)
+    passed: dict[bytes, PassRecord] = field(default_factory=dict)
     reached: set[bytes] = field(default_factory=set)
 
     def reach(self, queue: Queue) -> None:
-        """Notes the digests of answers, as far as they led to the same messages."""
+        """Adds to `reached` the digests of a queue's answers, up to the group after which its messages are others than
+        these."""
         for index, value in enumerate(queue.reached):
             if queue.groups[: index + 2] != self.groups[: index + 2]:
                 return
             self.reached.add(value)
 
-    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], Passed | None]:
-        """Sends the messages again, group by group, and returns them with their answers, and the record of these
-        answers if they are known to pass. It stops after a group with unknown answers: a check may make the next
-        messages from them."""
+    def played(self, transport: Transport) -> tuple[list[tuple[bytes, Message]], PassRecord | None]:
+        """Sends the messages again, group by group. Returns each that was sent with its answer, and the record of these
+        answers if they are known to pass, else None. It stops after a group with unknown answers: a check may make the
+        next messages from them."""
         pairs: list[tuple[bytes, Message]] = []
         answers = Digest()
         for group in self.groups:
-            pairs += zip(group, answers.of(transport.send_all(group)), strict=True)
+            pairs += zip(group, answers.add(transport.send_all(group)), strict=True)
             if answers.value not in self.reached:
                 return pairs, None
         return pairs, self.passed.get(answers.value)
@@ -111,8 +112,8 @@ class Digest:
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=32)
 
-    def of(self, answers: list[Message]) -> list[Message]:
-        """Adds answers to the digest, and returns them."""
+    def add(self, answers: list[Message]) -> list[Message]:
+        """Adds answers to the digest, and returns them unchanged."""
         for header, payload in answers:
             self._hash.update(len(header).to_bytes(8, "little") + len(payload).to_bytes(8, "little"))
             self._hash.update(header)
@@ -136,7 +137,7 @@ class Pending(Answer):
         if name != "outcome":
             return super().__getattr__(name)
         self.queue.flush()
-        self.queue.look()
+        self.queue.bound_arithmetic()
         return self.__dict__["outcome"]
 
     @property
@@ -165,6 +166,8 @@ class Queue:
     def __init__(
         self, transport: Transport, makes: Callable[[str], bool], played: Iterable[tuple[bytes, Message]] = ()
     ) -> None:
+        """Sends over `transport`, but for the calls that the check is expected to make first: `played` are these, as
+        bytes, with their answers."""
         self._transport, self._makes, self._played = transport, makes, deque(played)
         self._begin: int | None = None
         self._calls: list[_Waiting] = []
@@ -186,9 +189,9 @@ class Queue:
         return self._sent([encode_call(call)])[0]
 
     def asked(self, implementation: Implementation, exchange: Exchange, first: list[Exchange]) -> Answer:
-        """The answer to a call, which may still wait."""
+        """The answer to a call, which may still wait; `first`: the exchanges of the calls in its `first`."""
         if not self._waits:
-            self.look()
+            self.bound_arithmetic()
             with lifted():
                 outcome = exchange.outcome = self.ask(exchange.call)
             return implementation._answered(exchange, outcome, first)
@@ -204,7 +207,7 @@ class Queue:
         return answer
 
     def compare_later(self, compare: Callable[[], None]) -> None:
-        """Notes a comparison, made as soon as its answer has arrived."""
+        """Has a comparison made by the next `flush`, once its answer is there."""
         self._later.append(compare)
 
     def flush(self) -> None:
@@ -228,7 +231,7 @@ class Queue:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Makes each call inside the block when it is asked for: an error may be due there."""
+        """Sends the calls that wait, then each call inside the block at once: an error may be expected there."""
         self.flush()
         before, self._waits = self._waits, False
         try:
@@ -236,25 +239,25 @@ class Queue:
         finally:
             self._waits = before
 
-    def look(self) -> None:
-        """Notes that the check reads an answer: from here on its arithmetic may be on any shapes, and is bounded.
-        Bounding all arithmetic takes a tenth of a judge's time."""
+    def bound_arithmetic(self) -> None:
+        """Bounds what the check computes from here on: it reads an answer, of any shape. Bounding all arithmetic takes
+        a tenth of a judge's time."""
         if not self._is_bounded:
             self._is_bounded = True
             self.bounds.enter_context(BoundedArithmetic())
 
     @property
     def is_over(self) -> bool:
-        """True if all known messages of the script were used."""
+        """True if the check has made all calls that it was expected to make first."""
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:
-        """The outcomes of a group of messages, sent at once or known from before. Raises Odd if one is not an ordinary
-        answer."""
+        """The outcomes of a group of calls, given as bytes: sent at once, or known from before. Raises Odd if one is
+        not an ordinary answer."""
         if not frames:
             return []
         self.groups.append(frames)
-        answers = self.digest.of(self._known(frames) if self._played else self._transport.send_all(frames))
+        answers = self.digest.add(self._known(frames) if self._played else self._transport.send_all(frames))
         self.reached.append(self.digest.value)
         try:
             outcomes = [self._transport.heard(decode_outcome(*answer)) for answer in answers]
@@ -276,7 +279,8 @@ class Queue:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Makes each call of a student inside the block when it is asked for: for a check that goes on after an error."""
+    """Sends each call of the student's inside the block at once, if calls wait in this check: for one that goes on
+    after an error."""
     queue = Queue.active
     if queue is None:
         yield
@@ -286,7 +290,7 @@ def at_once() -> Iterator[None]:
 
 
 def waits(answer: Answer, compare: Callable[[], None]) -> bool:
-    """Whether an answer still waits: it is then compared later."""
+    """True if an answer's call was not sent yet: then `compare` is called once it was, and the caller returns."""
     if isinstance(answer, Pending) and answer.waits:
         answer.queue.compare_later(compare)
         return True
@@ -297,8 +301,9 @@ def passed(
     function: Callable[..., None], transport: Transport, makes: Callable[[str], bool], reference: Oracle, *, seed: int,
     scripts: dict[str, Script],
 ) -> tuple[Verdict, frozenset[str]] | None:  # fmt: skip
-    """The verdict of a check that passes when its calls wait, and the steps that imports asked for meanwhile. None: it
-    has to be asked call by call. `scripts` are those of its step under this seed, to which its own is added."""
+    """The verdict of a check that passes when its calls are sent together, and the names of the steps that imports
+    asked for meanwhile. None: it has to be run again, call by call. `makes` tells whether a public name is a class;
+    `scripts`, by check, are those of its step under this seed, to which its own is added."""
     name = function.__name__
     script = scripts.get(name)
     try:
@@ -309,7 +314,7 @@ def passed(
         verdict = _run(function, queue, reference, seed)
     except Exception:  # whatever it is, the check is asked again
         return None
-    found = Passed(
+    found = PassRecord(
         verdict.called,
         tuple(exchange.name for exchange in verdict.exchanges if exchange.is_asked),
         verdict.drawn,

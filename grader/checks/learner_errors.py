@@ -36,13 +36,17 @@ FOR_ARRAYS = re.compile(  # what torch and NumPy say if a tensor is taken for an
     r"Can't call numpy\(\) on Tensor|'Tensor' object has no attribute '(astype|copy|fill|ptp)'|\bout=NoneType, axis="
     r"|unexpected keyword argument 'axis'"
 )
-NO_CUDA = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver")
+NO_CUDA = re.compile(
+    r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs|CUDA is not available|CUDA driver"
+    r"|re-initialize CUDA in forked"
+)
 NO_INPUT = "EOF when reading a line"
 WRITTEN_OVER = "modified by an inplace operation"  # torch, of a tensor that a backward pass still needs
 
 
 def learners_error(raised: Raised, shown: str, device: str = "cpu") -> CheckFailed:
-    """The failed check for an error of the learner's own code, with that error as `raised`."""
+    """The failed check for an error of the learner's own code, with that error as `raised`; `shown` is the call as
+    text, `device` that of its tensors."""
     failure = _described(raised, shown, device)
     failure.raised = raised
     return failure
@@ -90,7 +94,8 @@ def _described(raised: Raised, shown: str, device: str) -> CheckFailed:
 
 
 def _why_missing(raised: Raised, device: str) -> list[str]:
-    """The reason why a name is missing: the line at the top level that would have bound it, and that failed."""
+    """Sentences on why a name is missing: the line at the top level that would have bound it, and that failed; empty
+    without one."""
     if raised.left_out is None:
         return []
     line = raised.left_out
@@ -117,7 +122,8 @@ def left_out(line: LeftOut) -> str:
 
 
 def other_work(functions: list[str], called: str) -> CheckFailed:
-    """The failure of a call on `meta` that used other torch functions than the same call on the CPU."""
+    """The failure of a call (`called`, as text) on `meta` that used other torch functions than the same call on the
+    CPU; `functions` are those that only one of them used."""
     sentence = _(
         "On the `meta` device the code does other work than on the CPU: only one of the two calls {functions}. The "
         "device should make no difference."
@@ -128,7 +134,7 @@ def other_work(functions: list[str], called: str) -> CheckFailed:
 
 
 def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
-    """The failure of a call that did less measurable work than any right way takes."""
+    """The failure of a call (`called`, as text) that was measured to take less than the `least` of any right way."""
     sentence = _(
         "What was done could not be measured: {measured:,} were counted, and any right way takes {least:,} or more. "
         "Compute with torch's ordinary functions (or NumPy's, if the step asks for these)."
@@ -137,7 +143,7 @@ def unmeasured(measured: int, least: float, called: str) -> CheckFailed:
 
 
 def _causes(raised: Raised, device: str) -> Iterator[str]:
-    """Likely causes of an error that the messages of Python and torch don't name."""
+    """Sentences on likely causes of an error that the messages of Python and torch don't name."""
     message = raised.message[:MAX_SEARCHED]
     if raised.near.isidentifier() and raised.left_out is None and raised.type in ("NameError", "AttributeError"):
         yield _("Did you mean `{name}`?", name=raised.near)
@@ -193,7 +199,7 @@ def _causes_in_the_file(raised: Raised, message: str) -> Iterator[str]:
 
 
 def _causes_in_the_sandbox(kind: str, message: str, source: str) -> Iterator[str]:
-    """Hints for errors of what the sandbox refuses, or has not."""
+    """Hints for errors from what the sandbox refuses or lacks: `kind` is the error's class name, `source` its line."""
     if (kind, message) == ("SystemExit", "2") and ".parse_" in source:  # argparse has printed how it is called
         yield _(
             "argparse reads the command line of a program, and graded code has none: call it below "
@@ -206,8 +212,8 @@ def _causes_in_the_sandbox(kind: str, message: str, source: str) -> Iterator[str
 
 
 def parameters_misfit(misfit: dict[str, Any], wanted: dict[str, Tensor]) -> str:
-    """A sentence on how the parameters of a learner's module differ from those `wanted`. `misfit` is from a worker, and
-    untrusted."""
+    """Lines on how the parameters of a learner's module differ from those `wanted`. `misfit` is what
+    `calls.modules.load_parameters` returned, from a worker, and untrusted."""
     lines = [_("The parameters do not have the names and shapes that the step asks for.")]
     if misfit.get("missing"):
         lines.append(_("missing: {names}", names=", ".join(misfit["missing"])))

@@ -52,9 +52,12 @@ OF_MODULES = frozenset({"modes", "parent", "seed", "names", "bias"})
 
 Returned = TypeVar("Returned")
 Inputs = Callable[[Any, tuple[int, ...], int], tuple[Any, ...]]
+Ask = Callable[[Collection[str]], None]  # makes a call in some regimes at once, and compares
 
 
-class _Asked:
+class _RegimeRequest:
+    """The part of `AskedFunction` and `AskedModule` that says which regimes apply."""
+
     axes: tuple[int, ...]
     without: Mapping[str, str]
 
@@ -72,7 +75,7 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class AskedFunction(_Asked):
+class AskedFunction(_RegimeRequest):
     """The way to call a function: `inputs(draw, leading, tokens)` gives its arguments, `options` those by name.
 
     `terms` as for `agree`, or `judged(got, inputs)` in its place if the answer is random. `long_terms` are those of a
@@ -93,7 +96,7 @@ class AskedFunction(_Asked):
 
 
 @dataclass(frozen=True)
-class AskedModule(_Asked):
+class AskedModule(_RegimeRequest):
     """The way to make a module, `made(tokens)` gives its arguments, and to call it: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half if it has any, else `without` names NO_DROPOUT; and with the arguments by name
@@ -134,7 +137,7 @@ NUMBERS = not_asked("numbers in, numbers out")
 def every_regime(
     student: Implementation, reference: Implementation, draw: Draw, calls: Mapping[str, AskedFunction | AskedModule]
 ) -> None:
-    """Asks every public name in `calls` in every regime that applies."""
+    """Fails unless each public name in `calls` is right in each way of calling it (`REGIMES`) that applies."""
     for name, how in calls.items():
         if isinstance(how, AskedModule):
             _module(student, reference, draw, name, how)
@@ -147,12 +150,14 @@ def every_regime(
 
 
 def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedFunction) -> None:
+    """Fails unless a function is right in all ways of calling it (`REGIMES`) that apply, but for `length`."""
     inputs = how.inputs(draw, how.axes, how.tokens)
     # In float64, in which two right ways agree on the larger of two logits.
     models = [m.to(dtype=torch.float64) for m in (twins(student, reference, draw, *how.model) if how.model else ())]
     expected = None if how.judged else getattr(reference, name)(*models[1:], *inputs, **how.options)
 
-    def asked(regimes: Collection[str]) -> None:
+    def ask(regimes: Collection[str]) -> None:
+        """Fails unless a call in all these regimes is right."""
         got = getattr(student.using(**_options(regimes)), name)(*models[:1], *inputs, **how.options)
         unmodified(got)  # first: memory that is used again makes the values wrong as well
         if how.judged:
@@ -160,7 +165,7 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
         else:
             agree(got, expected, terms=how.terms, note=_remembered_note(regimes))
 
-    _singled_out(asked, how, any(isinstance(value, np.ndarray) for value in inputs))
+    _single_out(ask, how, any(isinstance(value, np.ndarray) for value in inputs))
     if "unmodified" in how.regimes:  # of a view, which would be copied first, nothing is overwritten
         unmodified(getattr(student, name)(*models[:1], *inputs, **how.options))
     if "device" in how.regimes:
@@ -174,18 +179,14 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:
+    """The options for `using` that these of the `REGIMES` need, if any."""
     names = {"views": "strided", "no_grad": "no_grad", "memory": "again"}
     return {names[regime]: True for regime in regimes if regime in names}
 
 
-def _singled_out(
-    ask: Callable[[Collection[str]], None],
-    how: AskedFunction | AskedModule,
-    of_arrays: bool = False,
-    first: Callable[[Collection[str]], None] | None = None,
-) -> None:
-    """Asks in all regimes at once; if that fails, in none of them, then in each, to say which it was. `first` asks
-    for the first time, if that is not `ask`."""
+def _single_out(ask: Ask, how: AskedFunction | AskedModule, of_arrays: bool = False, first: Ask | None = None) -> None:
+    """Calls in all `REGIMES` that apply at once, by `first` if given. If that fails, calls in none of them, then in
+    each, and fails with a sentence on the one that it was. `of_arrays`: NumPy arrays are passed."""
     try:
         (first or ask)(how.regimes)
         return
@@ -203,6 +204,7 @@ def _singled_out(
 
 
 def _with_note(ask: Callable[[], Returned], note: str) -> Returned:
+    """The result of `ask`; a failure gets the note as a last line."""
     try:
         return ask()
     except CheckFailed as failure:
@@ -229,6 +231,7 @@ def moved() -> str:
 
 
 def _axes_were(how: AskedFunction | AskedModule) -> str:
+    """A sentence on the number of leading axes; empty if the contract fixes it."""
     if "axes" not in how.regimes:
         return ""
     return _("The inputs have {count} leading batch dimensions here.").format(count=len(how.axes))
@@ -256,7 +259,7 @@ def arrays_were_views() -> str:
 
 
 def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: AskedFunction | AskedModule) -> None:
-    """Asks with many tokens on `meta`, on which a length costs nothing."""
+    """Fails unless both agree for many tokens on `meta`, on which a length costs nothing; each is a callable there."""
     inputs = how.inputs(Shapes(), how.axes[:1] if len(how.axes) < len(AXES) else (), LONG)
     expected = ours(*inputs)
     note = _("{count} tokens were given, on the device `meta`, which has shapes but no values.").format(count=LONG)
@@ -264,12 +267,13 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Asked
 
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
+    """Fails unless a module is right in all ways of calling it (`REGIMES`) that apply."""
     ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
     values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
 
     def fresh() -> Handle:
-        """A module without a mode set yet."""
+        """A new module of the student's, without a mode set yet."""
         instance = student._make(name, how.made(how.tokens), dict(how.unbiased))
         instance.load_parameters(values)
         return instance
@@ -278,7 +282,8 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
     inputs = how.inputs(draw, how.axes, how.tokens)
     expected = ours(*inputs)
 
-    def asked(regimes: Collection[str], module: Handle | None = None) -> None:
+    def ask(regimes: Collection[str], module: Handle | None = None) -> None:
+        """Fails unless a call of the module, or of a new one, in all these regimes is right."""
         module = module or fresh()
         module = module.nested("eval") if "parent" in regimes else module.eval()
         if not how.drops:
@@ -287,7 +292,7 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         unmodified(got)
         agree(got, expected, terms=how.terms, note=_remembered_note(regimes) if how.drops else in_training_mode())
 
-    _singled_out(asked, how, first=partial(asked, module=theirs))
+    _single_out(ask, how, first=partial(ask, module=theirs))
     if how.drops:  # last: two right ways may draw other numbers, and a mistake should show before that
         _modes(_Dropping(theirs, inputs, expected, how.terms, draw.seed(), fresh))
     else:
@@ -304,7 +309,7 @@ def _long_module(
     student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
     values: dict[str, Tensor],
 ) -> None:  # fmt: skip
-    """Asks modules with many tokens on `meta`: the same ones, or new ones if they are made for a number of tokens."""
+    """Fails unless both modules agree for many tokens on `meta`; new ones if they are made for a number of tokens."""
     if how.made(LONG) != how.made(how.tokens):
         # Made on the CPU, and filled if it can be: a lazy layer is lost when it moves before it has its width.
         theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
@@ -338,6 +343,7 @@ class _Dropping:
     fresh: Callable[[], Handle]
 
     def alike(self, first: Answer, second: Answer) -> bool:
+        """Whether two answers agree, up to rounding."""
         try:
             with at_once():
                 agree(first, second, terms=self.terms)
@@ -346,28 +352,26 @@ class _Dropping:
         return True
 
     def dropped(self, module: Handle, **how: Any) -> bool:
+        """Whether the module, called under the seed, gives something else than in eval mode."""
         return not self.alike(module.using(seed=self.seed, **how)(*self.inputs), self.expected)
 
     def again(self) -> Answer:
+        """The answer to one more call under the seed, in the mode that is set."""
         return self.module.using(seed=self.seed)(*self.inputs)
 
 
 def _modes(those: _Dropping) -> None:
-    """Asks a module with dropout in training mode, inside a parent module, twice in one random stream; then in eval
-    mode, inside the parent and alone."""
+    """Fails unless dropout acts in training mode, inside a parent module, and otherwise in a second call; and not in
+    eval mode, set on the parent."""
     first = those.module.nested("train").using(seed=those.seed, no_grad=True)(*those.inputs)
     second = those.module.using(going_on=True, no_grad=True)(*those.inputs)
     evaluated = those.module.nested("eval")(*those.inputs)
     last = those.module.eval().train().using(seed=those.seed)(*those.inputs)
     _drops(those, first, last)
-    holds(
-        not those.alike(first, second),
-        _(
-            "Two calls in training mode, one right after the other and with no seed between them, dropped the same "
-            "numbers."
-        ),
-        about=second,
+    sentence = _(
+        "Two calls in training mode, one right after the other and with no seed between them, dropped the same numbers."
     )
+    holds(not those.alike(first, second), sentence, about=second)
     agree(evaluated, those.expected, terms=those.terms, note=parent_was_switched())
     unmodified(evaluated)
 
@@ -376,10 +380,8 @@ def _drops(those: _Dropping, first: Answer, last: Answer) -> None:
     """Fails unless dropout acted at first, in a parent and under `no_grad`, and in the same way after eval mode."""
     not_again = _("After `train()`, a call, `eval()`, a call and `train()` again nothing is dropped any more.")
     if those.alike(first, those.expected):
-        module = those.module
-        holds(
-            not those.dropped(module.nested("train")), _("Under `torch.no_grad()` nothing is dropped in training mode.")
-        )
+        module, under_no_grad = those.module, _("Under `torch.no_grad()` nothing is dropped in training mode.")
+        holds(not those.dropped(module.nested("train")), under_no_grad)
         sentence = _("Nothing is dropped in training mode.") + "\n" + parent_was_switched()
         holds(not those.dropped(module.train()), sentence)
         holds(not those.dropped(those.fresh().train()), not_again)
@@ -391,10 +393,8 @@ def _drops(those: _Dropping, first: Answer, last: Answer) -> None:
     )
     holds(those.alike(those.again(), last), sentence)
     holds(not those.alike(last, those.expected), not_again)
-    holds(
-        False,
-        _(
-            "After `eval()` and `train()` again, or outside of `torch.no_grad()`, the same seed drops other numbers "
-            "than before."
-        ),
+    sentence = _(
+        "After `eval()` and `train()` again, or outside of `torch.no_grad()`, the same seed drops other numbers than "
+        "before."
     )
+    holds(False, sentence)

@@ -19,7 +19,7 @@ from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
 from grader.base.results import Reproduction
 from grader.calls.call import Call
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor, leaves
 from grader.checks.backends import Exchange
 from grader.checks.compare import (
     SCALE_FLOOR,
@@ -41,7 +41,7 @@ class Due:
     """The expected answer. `part` is an index into it, as text; `raises` says why an error was due."""
 
     wanted: Any = None
-    gradients: dict[str, Placed | None] = field(default_factory=dict)
+    gradients: dict[str, PlacedTensor | None] = field(default_factory=dict)
     tolerance: Tolerance = Tolerance()
     part: str = ""
     raises: str = ""
@@ -57,6 +57,8 @@ def program(
 
 
 class _Program:
+    """Collects the lines of a program; the arguments are those of `program`."""
+
     def __init__(
         self, step: str, check: str, message: str, about: Exchange, due: Due | None,
         parameters: Mapping[str, Sequence[str]],
@@ -72,6 +74,7 @@ class _Program:
         self.imported: dict[str, None] = {}
 
     def written(self, exchanges: Sequence[Exchange]) -> Reproduction:
+        """The whole program, with the earlier calls among the exchanges that the failing one needs; call it once."""
         calls = list(_leading_to(exchanges, self.about.call))
         gradients = self._failing_gradients()
         for call in calls[:-1]:
@@ -83,7 +86,7 @@ class _Program:
         expected = [] if gradients or self.due is None else list(self._expected("result" + self.due.part))
         self._call(last, arguments)
         if gradients:
-            self._compare_gradients(last, gradients, arguments)
+            self._compare_gradients(last, gradients)
         elif self.due is None and not self._raised():
             self._say_the_property()
         self.lines += expected
@@ -92,12 +95,12 @@ class _Program:
     # --- the program around the call ---
 
     def _whole(self) -> Reproduction:
+        """The program: its docstring, the imports that the collected lines need, and these."""
         head = [f'"""{quiet(self._title())}"""', "", "import sys", "from pathlib import Path", ""]
         body = "\n".join(self.lines)
         imports = [f"from math import {', '.join(names)}"] if (names := constants(body)) else []
         imports += ["import numpy as np"] if "np." in body else []
-        imports += ["import torch"]
-        imports += ["from safetensors.torch import load_file"] if self.aside else []
+        imports += ["import torch", *(["from safetensors.torch import load_file"] if self.aside else [])]
         root = "sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the folder of exercises/"
         own = f"from exercises.{self.step} import {', '.join(self.imported)}  # noqa: E402"
         load = ['tensors = load_file(Path(__file__).with_suffix(".safetensors"))', ""] if self.aside else []
@@ -105,12 +108,14 @@ class _Program:
         return Reproduction(self.check, text, save(self.aside) if self.aside else b"")
 
     def _title(self) -> str:
+        """The program's docstring, unescaped: the step, the check and its message."""
         sentence = _("{step}, check {check}: the call that fails, to run in a process of your own.")
         what = textwrap.indent("\n".join(self.message.splitlines()[:12]), "    ")
         how = _("breakpoint(), print and a debugger work here and in exercises/{step}.py.").format(step=self.step)
         return f"{sentence.format(step=self.step, check=self.check)}\n\n{what}\n\n{how}\n"
 
     def _say_the_property(self) -> None:
+        """Adds lines that print the result and say that no single value is expected."""
         self.lines += ["print(result)", ""]
         sentence = _("No single value is expected here: the check asks for what is said at the top.")
         command = _("To see whether it holds, type: make grade STEP={number}").format(number=int(self.step[4:6]))
@@ -122,7 +127,7 @@ class _Program:
     # --- calls ---
 
     def _earlier(self, call: Call) -> None:
-        """Adds the Python code for the operations on a module before the call."""
+        """Adds the Python code for one earlier call: it makes a module, or changes one."""
         if call.handle is None:
             name = self._free("model")
             arguments = self._arguments(call)
@@ -154,6 +159,7 @@ class _Program:
             self.lines.append(_asked(call, model, self._arguments(call)))
 
     def _load(self, model: str, values: dict[str, Tensor], evaluating: bool) -> None:
+        """Adds lines that copy the values into the parameters of the variable `model`."""
         name = self._free("weights" if model == "model" else f"weights_of_{model}")
         self.lines.append(f"{name} = {{")
         for parameter, value in values.items():
@@ -171,6 +177,7 @@ class _Program:
         self.lines.append("")
 
     def _call(self, call: Call, arguments: str) -> None:
+        """Adds the failing call, with its arguments as text; the variable `result` has what it returns."""
         if call.handle is None:
             self.imported[call.name] = None
             shown = f"{call.name}({arguments})"
@@ -203,21 +210,24 @@ class _Program:
         return ", ".join(shown)
 
     def _names_of(self, call: Call) -> Sequence[str]:
+        """The names of the parameters of what is called, in order; empty if they are not known."""
         if call.handle is None:
             return self.parameters.get(call.name) or self.parameters.get(f"{call.name}.__init__", ())
         return self.parameters.get(f"{self.classes.get(call.handle, '')}.forward", ())
 
     def _argument(self, name: str, path: str, value: Any, call: Call, differentiated: bool) -> str:
+        """An argument as text; a tensor becomes a variable like `name`, set in a line before. `path`, such as `0.1`,
+        names its gradient; `differentiated`: tensors of floats require one."""
         if isinstance(value, HandleId):
             return self.models.get(value.number, "None")
         if isinstance(value, tuple | list):
-            inner = [self._argument(f"{name}_{n}", f"{path}.{n}", item, call, differentiated)
-                     for n, item in enumerate(value)]  # fmt: skip
+            items = [(f"{name}_{index}", f"{path}.{index}", item) for index, item in enumerate(value)]
+            inner = [self._argument(*item, call, differentiated) for item in items]
             return "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
         if isinstance(value, dict):
-            inner = [f"{key!r}: " + self._argument(f"{name}_{key}", f"{path}.{key}", item, call, differentiated)
-                     for key, item in value.items()]  # fmt: skip
-            return "{" + ", ".join(inner) + "}"
+            items = [(f"{name}_{key}", f"{path}.{key}", item) for key, item in value.items()]
+            inner = [self._argument(*item, call, differentiated) for item in items]
+            return "{" + ", ".join(f"{key!r}: {text}" for key, text in zip(value, inner, strict=True)) + "}"
         if not isinstance(value, Tensor | np.ndarray):
             return plain(value)
         variable = self._free(name)
@@ -236,13 +246,12 @@ class _Program:
     # --- what was expected ---
 
     def _expected(self, result: str) -> Iterator[str]:
-        """The lines of the asserts; the expected values are written before the call."""
-        due = self.due
-        assert due is not None
-        if not due.raises:
-            yield from self._asserts(result, due.wanted, "expected")
+        """Yields the asserts on the expression `result`; none if an error was expected. Adds the expected values."""
+        if self.due is not None and not self.due.raises:
+            yield from self._asserts(result, self.due.wanted, "expected")
 
     def _asserts(self, result: str, wanted: Any, name: str) -> Iterator[str]:
+        """Yields the asserts that `result`, an expression, is `wanted`; adds variables after `name` for its tensors."""
         match wanted:
             case tuple() | list():
                 yield f"assert len({result}) == {len(wanted)}, len({result})"
@@ -252,7 +261,7 @@ class _Program:
                 yield f"assert {result}.keys() == {set(wanted)!r}, {result}.keys()"
                 for key, part in wanted.items():
                     yield from self._asserts(f"{result}[{key!r}]", part, f"{name}_{key}")
-            case Placed() | Tensor() | np.ndarray():
+            case PlacedTensor() | Tensor() | np.ndarray():
                 yield self._compared(result, wanted, name)
             case HandleId():
                 yield f"assert isinstance({result}, torch.nn.Module)"
@@ -266,8 +275,10 @@ class _Program:
                 yield f"assert {result} == {plain(wanted)}, {result}"
 
     def _compared(self, result: str, wanted: Any, name: str, room: float | None = None) -> str:
+        """The assert that an expression is a tensor or array within `room`, None for the check's tolerance; adds a
+        variable after `name` for it."""
         assert self.due is not None
-        tensor = wanted.tensor if isinstance(wanted, Placed) else wanted
+        tensor = wanted.tensor if isinstance(wanted, PlacedTensor) else wanted
         variable = self._free(name)
         self.lines.append(f"{variable} = {self._literal(tensor, variable)}")
         if isinstance(tensor, Tensor) and tensor.is_meta:
@@ -279,8 +290,8 @@ class _Program:
 
     # --- gradients ---
 
-    def _failing_gradients(self) -> dict[str, tuple[Placed, float]]:
-        """The gradients that do not agree, if the values do."""
+    def _failing_gradients(self) -> dict[str, tuple[PlacedTensor, float]]:
+        """The expected gradients that were not given, if the values agree: at most two, by name, with their room."""
         due, outcome = self.due, self.about.outcome
         if due is None or outcome is None or not due.gradients:
             return {}
@@ -300,7 +311,8 @@ class _Program:
                 failing[name] = wanted, room
         return dict(list(failing.items())[:2])
 
-    def _compare_gradients(self, call: Call, failing: dict[str, tuple[Placed, float]], arguments: str) -> None:
+    def _compare_gradients(self, call: Call, failing: dict[str, tuple[PlacedTensor, float]]) -> None:
+        """Adds the backward pass and an assert for each failing gradient: the expected one, and its room."""
         assert self.due is not None
         outputs = ", ".join(paths_of("result", self.due.wanted))
         self.lines += [
@@ -316,12 +328,12 @@ class _Program:
                 where = f"{self.leaves[name]}.grad"
             else:
                 where = f'dict({self.models.get(call.handle or 0, "model")}.named_parameters())["{name}"].grad'
-            line = self._compared(where, wanted, f"expected_gradient_{len(self.lines)}", room)
-            self.lines.append(line)
+            self.lines.append(self._compared(where, wanted, f"expected_gradient_{len(self.lines)}", room))
 
     # --- values as text ---
 
     def _free(self, wanted: str) -> str:
+        """A variable name like `wanted` that is not used yet; used from now on."""
         base = "".join(letter if letter.isalnum() else "_" for letter in wanted)
         base = base if base.isidentifier() else f"value_{base}"
         name, number = base, 2
@@ -331,9 +343,9 @@ class _Program:
         return name
 
     def _literal(self, value: Any, name: str) -> str:
+        """An expression for a tensor or array; a large one is put aside for the file, under `name`."""
         if isinstance(value, np.ndarray):
-            inner = self._literal(as_tensor(value), name)
-            return f"{inner}.numpy()"
+            return self._literal(as_tensor(value), name) + ".numpy()"
         if value.is_meta:
             return f'torch.empty({tuple(value.shape)}, dtype={value.dtype}, device="meta")'
         if value.numel() > LITERAL or value.numel() == 0:
@@ -367,25 +379,13 @@ def _leading_to(exchanges: Sequence[Exchange], last: Call) -> Iterator[Call]:
 
 
 def _handles(call: Call) -> set[int]:
-    handles = {call.handle} if call.handle is not None else set()
-
-    def look(value: Any) -> None:
-        if isinstance(value, HandleId):
-            handles.add(value.number)
-        elif isinstance(value, tuple | list):
-            for item in value:
-                look(item)
-        elif isinstance(value, dict):
-            for item in value.values():
-                look(item)
-
-    look(call.args)
-    look(call.kwargs)
-    return handles
+    """The handle numbers of the called object and of those in the arguments."""
+    arguments = {leaf.number for leaf in leaves((call.args, call.kwargs)) if isinstance(leaf, HandleId)}
+    return arguments | ({call.handle} if call.handle is not None else set())
 
 
 def _asked(call: Call, model: str, arguments: str) -> str:
-    """The Python code for a call of a module."""
+    """The Python expression for a call of the module in the variable `model`, or of an operation that looks at it."""
     if call.own:
         return f"{model}.{call.name}" + f"({arguments})" * (call.own == "method")
     paths = [repr(value) for value in call.args]

@@ -45,12 +45,14 @@ def cases(name: str, how: Asked) -> list[Case]:
 
 
 def _case(name: str, how: Asked, narrow: int, leading: tuple[int, ...], tokens: int) -> Case:
-    """A case as a check: one public name with sizes of `narrow`, `leading` axes before, and so many tokens."""
+    """A check function that compares one public name on small inputs: sizes from FIXED on become `narrow`, before them
+    lie the `leading` axes, and there are so many tokens. Nothing is compared if the reference can't take them."""
 
     def small(value: Any) -> Any:
         return narrow if isinstance(value, int) and value >= FIXED else value
 
     def case(student: Implementation, reference: Implementation, draw: Draw) -> None:
+        """Fails unless student and reference agree on round numbers in these sizes."""
         inputs = mapped(how.inputs(_Round(draw, small), leading, tokens), small)
         if isinstance(how, AskedFunction):
             options = mapped(dict(how.options), small)
@@ -85,6 +87,7 @@ class _Round(Draw):
     """Draws round numbers, of small sizes."""
 
     def __init__(self, draw: Draw, small: Callable[[int], int]) -> None:
+        """Draws by `draw`; `small` gives the size that takes the place of a size."""
         self._draw, self._small = draw, small
 
     def _whole(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
@@ -142,11 +145,12 @@ def _loaded(call: Call) -> Iterator[dict[str, Tensor]]:
 
 
 def _plain(value: Any) -> str:
+    """A number, or nested lists of numbers, as short text."""
     return f"[{', '.join(map(_plain, value))}]" if isinstance(value, list) else f"{value:g}"
 
 
 def said(message: str, exchange: Exchange) -> str:
-    """The text of a small case that failed with this message."""
+    """The text on a small case for a learner: the message that it failed with, and the weights of its module."""
     weights = list(weights_shown(exchange))
     lines = [_("The smallest case found that fails as well:"), message]
     if weights:

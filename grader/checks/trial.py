@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def blamed(self) -> str:
-        """The public name with the answer that failed the check."""
+        """The public name with the answer that failed the check; empty if nothing was called."""
         return self.failure.off_limits or self.failure.blames or (self.last.name if self.last else "")
 
 
@@ -46,7 +46,8 @@ class Trial:
     """One run of one check: its arguments and its result."""
 
     def __init__(self, check: str, student: Backend, reference: Oracle, *, seed: int, device: str = "cpu") -> None:
-        """Prepares a check under a seed: both sides are told the seed of torch that the check starts with."""
+        """Prepares the check of this name under a seed: its three arguments, `student`, `reference` and `draw`; both
+        backends are told the seed of torch that the check starts with."""
         self.student = Implementation(student, device)
         self.reference = Implementation(reference, device)
         self.draw = reference.draws(check, seed, device)
@@ -93,6 +94,7 @@ class Trial:
         return True
 
     def _worded(self, failure: CheckFailed) -> str:
+        """The failure's message below a line with the call that it is about, if there was one."""
         exchanges = self.student._exchanges
         called = failure.called or (exchanges[-1].shown if exchanges else "")
         return (_("called    {call}").format(call=called) + "\n" if called else "") + failure.message
@@ -101,7 +103,7 @@ class Trial:
 def run_check(
     function: Callable[..., None], student: Backend, reference: Oracle, *, seed: int, device: str = "cpu"
 ) -> Verdict:
-    """Runs a check function on two backends."""
+    """The verdict of a check function on two backends, under a seed."""
     trial = Trial(function.__name__, student, reference, seed=seed, device=device)
     return trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
 
@@ -112,6 +114,6 @@ def _cut(message: str) -> str:
 
 
 def ours_failed() -> str:
-    """The message for a fault of the grader, with the last lines of its traceback."""
+    """The message for a fault of the grader that is being handled, with the last lines of its traceback."""
     sentence = _("The grader itself failed here; this is not your fault. Please report it:")
     return f"{sentence}\n{traceback.format_exc(limit=-3)}"

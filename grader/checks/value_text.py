@@ -13,7 +13,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.calls.call import Call
-from grader.calls.values import HandleId, Opaque, Placed, as_tensor, folded
+from grader.calls.values import HandleId, Opaque, PlacedTensor, as_tensor, folded
 
 SMALL = 24  # most elements of a value that is shown in full
 FULLY_SHOWN = 12  # most elements of an argument that is shown in numbers
@@ -47,7 +47,8 @@ def show_apart(first: Tensor, second: Tensor) -> tuple[str, str]:
 
 
 def show_tensor(tensor: Tensor, around: tuple[int, ...] | None = None) -> str:
-    """A small tensor in full; of a large one the row that contains `around`, and the shape."""
+    """A small tensor in full; of a large one the part of its last dimension around the index `around`, without one its
+    dtype and shape; on `meta` these."""
     if tensor.device.type == "meta":
         return _("{kind} on meta").format(kind=_kind(tensor))
     if _is_short(tensor):
@@ -68,12 +69,14 @@ def show_value(value: Any) -> str:
 
 
 def _items(items: Iterable[str]) -> str:
+    """The texts of a tuple's items as one text; only the first ones of many."""
     shown = list(itertools.islice(items, MOST + 1))
     inner = ", ".join(shown[:MOST]) + (", …" if len(shown) > MOST else "")
     return f"({inner},)" if len(shown) == 1 else f"({inner})"
 
 
 def _names(items: Iterable[tuple[str, str]]) -> str:
+    """The names of a dictionary and the texts of its values as one text; only the first ones of many."""
     shown = list(itertools.islice(items, MOST + 1))
     inner = ", ".join(f"{name}: {value}" for name, value in shown[:MOST]) + (", …" if len(shown) > MOST else "")
     return "{" + inner + "}"
@@ -82,7 +85,7 @@ def _names(items: Iterable[tuple[str, str]]) -> str:
 def _leaf(value: Any) -> str:
     """One value as text, of at most 80 characters if it is plain; a large tensor is only described."""
     match value:
-        case Placed(tensor=tensor) | (Tensor() as tensor):
+        case PlacedTensor(tensor=tensor) | (Tensor() as tensor):
             return show_tensor(tensor) if _is_short(tensor) else _("a tensor of {kind}").format(kind=_kind(tensor))
         case np.ndarray():
             return show_array(value)
@@ -103,7 +106,8 @@ def show_array(array: np.ndarray[Any, Any]) -> str:
 
 
 def show_call(call: Call, maker: str = "") -> str:
-    """A call as the learner would type it, tensors by their values when small, else by dtype and shape."""
+    """A call as the learner would type it, tensors by their values when small, else by dtype and shape; `maker` is the
+    text of the call that made the called module."""
     parts = [_argument(value) for value in call.args]
     parts += [f"{name}={_argument(value)}" for name, value in call.kwargs.items()]
     if call.own == "attribute":  # it takes no arguments
@@ -136,6 +140,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _nested(values: Any) -> str:
+    """A number, or nested lists of numbers, as text for a message."""
     if isinstance(values, list):
         return "[" + ", ".join(_nested(value) for value in values) + "]"
     return show_number(values)
@@ -150,7 +155,7 @@ def plain(value: Any) -> str:
 
 
 def nested(tensor: Tensor, indent: int = 4) -> str:
-    """A tensor's values as nested lists, no line longer than WIDTH."""
+    """A tensor's values as Python source: nested lists, no line longer than WIDTH, `indent` columns to the right."""
     if tensor.dim() == 0:
         return number(tensor.item(), tensor.dtype)
     items = [nested(item, indent + 4) for item in tensor]
@@ -182,7 +187,7 @@ def number(value: float | bool, dtype: torch.dtype) -> str:
 
 
 def constants(text: str) -> list[str]:
-    """The names that a program has to import from `math`."""
+    """The names, of `inf` and `nan`, that a program with this text has to import from `math`."""
     words = set("".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split())
     return [name for name in ("inf", "nan") if name in words]
 
@@ -194,14 +199,15 @@ def quiet(text: str) -> str:
 
 
 def paths_of(result: str, wanted: Any) -> Iterator[str]:
-    """The paths of the outputs that a gradient starts from."""
+    """Yields an expression such as `result[0]` for each tensor of floats in `wanted`, the value that the expression
+    `result` is expected to have: gradients start from these."""
     if isinstance(wanted, tuple | list):
         for index, part in enumerate(wanted):
             yield from paths_of(f"{result}[{index}]", part)
     elif isinstance(wanted, dict):
         for key in sorted(wanted, key=str):
             yield from paths_of(f"{result}[{key!r}]", wanted[key])
-    elif isinstance(wanted, Placed | Tensor):
-        tensor = wanted.tensor if isinstance(wanted, Placed) else wanted
+    elif isinstance(wanted, PlacedTensor | Tensor):
+        tensor = wanted.tensor if isinstance(wanted, PlacedTensor) else wanted
         if tensor.is_floating_point():
             yield result

@@ -19,7 +19,7 @@ from grader.base.names import Roll, look
 from grader.base.paths import STEP_NAME, typed
 from grader.course.submissions import readable
 from grader.course.unread import ARCHIVE
-from grader.marks.register import NONE, Enrolled, Register
+from grader.marks.register import NONE, Register, RosterEntry
 
 STEP_FILE = re.compile(r"(?:(?!step\d{2}_\w).)*+step\d{2}_\w.*\.py|.+\.ipynb", re.IGNORECASE)  # renamed ones too
 HANGUL = re.compile("[가-힣]")
@@ -36,8 +36,8 @@ class NoStudents(ValueError):
 
 
 def people(submissions: Path, register: Register = NONE) -> dict[str, Person]:
-    """All students of the class by the name of their row, in order: of the download, and of the roster. Raises
-    BadDownload, OSError."""
+    """All students of a class by the name of their row, sorted: those in the folder of submissions, called as the
+    roster calls them, and those on the roster alone. Raises BadDownload, OSError."""
     found = named_in(submissions)
     if not register.people and not register.groups:
         return found
@@ -59,8 +59,9 @@ def _called(found: Iterable[Person], register: Register) -> list[Person]:
     return [_enrolled(person, entry) if entry and several[entry.name] == 1 else person for person, entry in meant]
 
 
-def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, Enrolled]) -> Enrolled | None:
-    """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ."""
+def _entry(person: Person, register: Register, roll: Roll, by_number: dict[str, RosterEntry]) -> RosterEntry | None:
+    """The roster's entry for a person: found by a platform's ids, then by name, unless their addresses differ; None if
+    none or several fit."""
     if person.canvas_id in by_number:
         return by_number[person.canvas_id]
     for label in filter(None, (person.login, person.bare, person.name)):
@@ -82,7 +83,7 @@ def _run_on(name: str) -> set[str]:
     return {"".join(words[index:] + words[:index]) for index in range(len(words))}
 
 
-def _enrolled(person: Person, entry: Enrolled) -> Person:
+def _enrolled(person: Person, entry: RosterEntry) -> Person:
     """The student of the download with the name, login, id and section of the roster."""
     login = person.login or next(iter(entry.logins), "")
     return replace(
@@ -92,8 +93,8 @@ def _enrolled(person: Person, entry: Enrolled) -> Person:
 
 
 def _share(students: dict[str, Person], group: str, members: Sequence[str], register: Register) -> None:
-    """Gives each member of a group the group's submission: under the group's name, or by one member for all. Members
-    with a submission of their own keep it."""
+    """Puts each member of a group into `students` with the group's submission, which is under its name, and removed
+    from there, or that of one member. Members with a submission of their own keep it."""
     roll = Roll(
         {name: [person.login] for name, person in students.items()},
         {name: person.bare for name, person in students.items() if person.bare},
@@ -106,7 +107,7 @@ def _share(students: dict[str, Person], group: str, members: Sequence[str], regi
     for name in own.values():
         if name in students:
             continue
-        entry = register.people.get(name, Enrolled(name))
+        entry = register.people.get(name, RosterEntry(name))
         shared = Person(name, missing=_("Nothing was handed in, and several of the group {group} handed in: a person "
                                         "must say which counts.", group=group))  # fmt: skip
         if len(handed_in) == 1:
@@ -122,7 +123,7 @@ def _share(students: dict[str, Person], group: str, members: Sequence[str], regi
 
 
 def strangers(students: Iterable[Person], register: Register) -> list[str]:
-    """The people who handed in and aren't on the roster; empty without a roster."""
+    """The names of the people who handed in and aren't on the roster; empty without a roster."""
     return [person.name for person in students if register.lacks(person.name)]
 
 
@@ -135,18 +136,19 @@ def folders(submissions: Path, register: Register = NONE) -> list[str]:
 
 
 def roll(submissions: Path, register: Register = NONE) -> Roll:
-    """The students by what they are called, with the names and logins that a learning platform or the roster gives."""
+    """The names of the students' rows, with the other names and logins that a learning platform or the roster has."""
     students = {readable(name): person for name, person in people(submissions, register).items()}
     bare = {name: person.bare for name, person in students.items() if person.bare}
     logins: dict[str, list[str]] = defaultdict(list)
     for name, person in students.items():
-        entry = register.people.get(name, Enrolled(name))
+        entry = register.people.get(name, RosterEntry(name))
         logins[name] = [login for login in (person.login, *entry.logins) if login]
     return Roll({name: logins[name] for name in students}, bare)
 
 
 def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
-    """By which names a table may know who handed in for a student's group, by student."""
+    """For each student with the submission of another member of the group, the names by which a table may know that
+    one."""
     students = people(submissions, register) if register.groups else {}
     return {readable(name): person.shared for name, person in students.items() if person.shared}
 
@@ -154,9 +156,9 @@ def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str,
 def class_folders(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
 ) -> list[str]:
-    """The students' folders, as `folders` has them. Raises Impossible without a folder, when the results would be taken
-    for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a folder.
-    """
+    """The names of the students, as `folders` has them. Raises Impossible without a folder, when the results would be
+    taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a
+    folder."""
     for folder in earlier:
         try:
             os.listdir(folder)
@@ -185,7 +187,7 @@ def class_folders(
 
 
 def _no_students(submissions: Path) -> str:
-    """The sentence on a folder without students: what it seems to be, and the command for that."""
+    """A sentence on a folder without students, `{folder}` in it: what it seems to be, and the command for that."""
     loose = left_out(submissions)
     if any(name.endswith(".py") for name in loose) or len(loose) == 1 and loose[0].endswith(".ipynb"):
         return _("{folder} is a single submission. Type: python -m grader grade --submission {folder}")
@@ -223,7 +225,8 @@ def _require_level(submissions: Path, assignment: str) -> None:
 
 
 def _elsewhere(sentence: str, submissions: Path, right: Path) -> Impossible:
-    """The error for a class in another folder, with the command for the right one."""
+    """The error, not raised, for a class in the folder `right`, with the command for it; `sentence` names `{folder}`
+    and `{right}`."""
     with suppress(ValueError):
         right = right.relative_to(Path.cwd())
     text = sentence.format(folder=typed(submissions), right=typed(right))
@@ -252,4 +255,5 @@ def _is_class(folder: Path, assignment: str) -> bool:
 
 
 def _names(place: Path) -> list[str]:
+    """The names of the files in a folder and in those inside it."""
     return [entry.name for entry in walk(place, NOT_STUDENTS)]

@@ -56,18 +56,19 @@ class Done:
 
 
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
-    """Grades a class and writes everything that is made of it. Raises Impossible and Stopped."""
+    """Grades a class and writes everything that is made of it. `progress` opens what shows it, from the number of
+    students: a function to call with each result. Raises Impossible and Stopped."""
     folders = class_folders(request.submissions, request.out, request.earlier, request.register, request.assignment)
-    request = _of_these(request)
-    marking = request.marking or plain(request.assignment, request.steps or choice.step_names(None, choice.CORE))
+    request = _with_full_names(request)
+    marking = request.marking or plain(request.assignment, choice.or_core(request.steps))
     roll = class_list.roll(request.submissions, request.register)
     marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
     marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
     ledger = Ledger(marking, kit_version.kit_version())
     reused: dict[str, bool] = {}
     try:
-        with _alone_in(request), progress(len(folders)) as on_student:
-            standings = _graded(request, folders, ledger, reused, on_student)
+        with _locked(request), progress(len(folders)) as on_student:
+            standings = _grade_all(request, folders, ledger, reused, on_student)
     except KeyboardInterrupt:
         sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
         raise Stopped(sentence.format(count=len(reused), total=len(folders)), ledger.changes) from None
@@ -88,8 +89,8 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
 
 
 def _days_used(out: Path, marking: Marking) -> dict[str, int]:
-    """The days of the budget for the term that each student has used in earlier assignments, which were graded into
-    folders with their names next to this one."""
+    """The free late days of the term that each student has used in earlier assignments, as their results say, which are
+    in folders of their names next to `out`."""
     used = Counter[str]()
     if marking.term.late_days.free:
         for earlier in marking.term.before(marking.assignment.name):
@@ -99,11 +100,11 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
     return dict(used)
 
 
-def _graded(
+def _grade_all(
     request: Request, folders: list[str], ledger: Ledger, reused: dict[str, bool], on_student: OnStudent
 ) -> list[Standing]:
-    """The results of all students, with everything written; `reused` is called for each with whether it was kept from
-    before."""
+    """Grades the students, writes everything that is made of the results, and returns these in the order of `folders`.
+    `reused` gets, by student, whether the result was kept from an earlier run."""
 
     def note(graded: Graded, from_ledger: bool) -> None:
         reused[graded.student] = from_ledger
@@ -123,8 +124,9 @@ def _graded(
     return standings
 
 
-def _of_these(request: Request) -> Request:
-    """The request with the students who are asked for by their own names. Raises Impossible."""
+def _with_full_names(request: Request) -> Request:
+    """The request, with the names of the class for the students of `only`. Raises Impossible if one is unknown or may
+    be several."""
     roll = class_list.roll(request.submissions, request.register)
     names = set(map(readable, class_list.folders(request.submissions, request.register)))
     for name in filter(roll.is_ambiguous, request.only):
@@ -140,7 +142,7 @@ def _of_these(request: Request) -> Request:
 
 
 @contextmanager
-def _alone_in(request: Request) -> Iterator[None]:
+def _locked(request: Request) -> Iterator[None]:
     """Locks the folder of the results, which is made if need be. Raises Impossible if another run has locked it."""
     for folder in (request.out, *(request.out / name for name in request.kinds)):
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,12 +163,13 @@ def _alone_in(request: Request) -> Iterator[None]:
 
 
 def _plan(request: Request) -> Plan:
-    """The plan of the run: the seed asked for, else that of a stopped run here, else a new one. It is saved."""
+    """Saves and returns the plan of the run. Its seed is the one asked for, else that of a stopped run here, else
+    new."""
     before = _last(request.out)
     last = before if request.seed is None else None
     seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
-        seed=grader.new_seed() if seed is None else seed, steps=request.steps or choice.step_names(None, choice.CORE),
+        seed=grader.new_seed() if seed is None else seed, steps=choice.or_core(request.steps),
         device=request.device, language=language.current(), kit=kit_version.kit_version(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
         submissions=str(request.submissions.resolve()), sections=_sections(request, before),
@@ -185,7 +188,8 @@ def _tables(request: Request) -> str:
 
 
 def _sections(request: Request, last: Plan | None) -> list[str]:
-    """Further folders of submissions that were graded into the same results: sections of the same roster."""
+    """The other folders of submissions that were graded into the same results: sections of the same roster; empty
+    without a roster."""
     here = str(request.submissions.resolve())
     before = [last.submissions, *last.sections] if last and request.register.people else []
     return [folder for folder in dict.fromkeys(before) if folder != here]
@@ -196,7 +200,7 @@ def _write_plan(out: Path, plan: Plan) -> None:
 
 
 def _last(out: Path) -> Plan | None:
-    """The plan of the last run."""
+    """The plan of the last run into the folder `out`; None without one."""
     return files.decoded(out / "class.json", Plan)
 
 
@@ -205,7 +209,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
     """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
-            grader.require_fitting_tapes(request.steps or choice.step_names(None, choice.CORE))
+            grader.require_fitting_tapes(choice.or_core(request.steps))
             yield pools.processes(request.jobs or pools.cores(), request.limits)
             return
         with pools.cluster(request.scheduler) as pool:
@@ -240,7 +244,8 @@ def _save(request: Request, standings: list[Standing]) -> None:
 
 
 def _completed(plan: Plan, last: Plan | None) -> Plan:
-    """The plan of a complete run; with the seeds of the `last` one if no student has met the new draws."""
+    """The plan marked as complete, with the seeds of the plan `last` if there is one: no student was graded under the
+    new seed."""
     return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from grader.base.language import gettext as _
 from grader.base.paths import STEP_NAME
 from grader.base.results import AssignmentMark, Report, StepResult, is_open, leading
+from grader.course import choice
 from grader.course.answer_cells import POINTS_CELL
-from grader.course.choice import CORE
 from grader.marks.marking import decision, sentences
 from grader.report import terminal as reports
 from grader.report.terminal import line_said
@@ -67,7 +67,7 @@ def save(
         from nbgrader.api import InvalidEntry
         from sqlalchemy.exc import SQLAlchemyError
 
-        steps = places(gradebook, assignment) or _made(gradebook, assignment, chosen)
+        steps = places(gradebook, assignment) or _make_assignment(gradebook, assignment, chosen)
         for student, report, error, counted in entries:
             if report is None:
                 marks = dict.fromkeys(steps, ungraded(error))
@@ -93,8 +93,8 @@ def save(
 
 
 def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
-    """The mark for a graded step; a fault of the grader gives none. If points are missing, files that were not read are
-    named: one may hold the answer."""
+    """The entry for a graded step, without a share if it has no score. If points are missing, its comment has the lines
+    `unread` about files that were not read: one may hold the answer."""
     if is_open(step):  # nothing of it is known but why
         return ungraded(
             "\n".join([step.message or (first.message if (first := leading(step.checks)) else ""), *unread])
@@ -106,7 +106,7 @@ def mark(step: StepResult, unread: Sequence[str] = ()) -> Mark:
 
 
 def ungraded(reason: str) -> Mark:
-    """The mark of what could not be graded."""
+    """The entry for what could not be graded: no share, and a comment with the reason."""
     sentence = _("This could not be graded and has no score. A person has to look at it.")
     return Mark(None, _comment(f"{sentence}\n{reason}"))
 
@@ -114,7 +114,7 @@ def ungraded(reason: str) -> Mark:
 def write(
     gradebook: Gradebook, marks: Mapping[str, Mark], places: Mapping[str, str], assignment: str, student: str
 ) -> None:
-    """Writes a student's marks, by step, where nbgrader keeps what its autograder finds; `places` is of `places`.
+    """Writes a student's marks, by step, as what nbgrader's autograder found; `places` has the notebook of each step.
 
     What a person has written stays, and counts. The caller commits.
     """
@@ -131,7 +131,8 @@ def write(
 def count(
     gradebook: Gradebook, counted: AssignmentMark, places: Mapping[str, str], assignment: str, student: str
 ) -> None:
-    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness.
+    """Writes what the steps of an assignment count: their worth, what a person has decided, extra credit, lateness;
+    `places` has the notebook of each step.
 
     `assignments.toml` decides, also if the released notebook says otherwise. The caller commits.
     """
@@ -179,12 +180,13 @@ def _utc(text: str) -> datetime | None:
 
 
 def score(mark: Mark, max_score: float) -> float:
-    """The points for a mark: an instructor may have given a step more or fewer than the kit does."""
+    """The points for a mark out of `max_score`, which an instructor may have changed from the kit's; 0 without a
+    share."""
     return round((mark.share or 0.0) * max_score, 6)
 
 
 def places(gradebook: Gradebook, assignment: str) -> dict[str, str]:
-    """The notebook of an assignment that holds each step's answer and points; nothing without such an assignment."""
+    """The name of the notebook that holds a step's answer and points, by step; empty without such an assignment."""
     from nbgrader.api import MissingEntry
 
     try:
@@ -221,7 +223,7 @@ def quieten() -> None:
 
 @contextmanager
 def _without_tracebacks() -> Iterator[None]:
-    """nbgrader logs a traceback for each row that the database refuses; here that is said in one line."""
+    """Keeps nbgrader from logging a traceback for each row that the database refuses, until the block ends."""
     log = logging.getLogger("tornado.application")
     was, log.disabled = log.disabled, True
     try:
@@ -248,7 +250,7 @@ def _opened(url: str) -> Iterator[Gradebook]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of a database error, without the driver's part."""
+    """The first line of a database error's message, without the name of the driver's exception."""
     cause = getattr(error, "orig", None) or error
     said = re.sub(
         r"^\([\w.]+\) ", "", str(cause)
@@ -256,15 +258,17 @@ def _reason(error: Exception) -> str:
     return next((line.strip() for line in said.splitlines() if line.strip()), type(cause).__name__)
 
 
-def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:
-    """Makes the assignment as the release of one notebook would. Raises NoGradebook if another one has its name."""
+def _make_assignment(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Mapping[str, str]:
+    """Makes the assignment as the release of one notebook would; returns the name of that notebook by step. Raises
+    NoGradebook if another assignment has its name."""
     from grader.course import steps as course  # torch, which nothing else here needs
 
     if any(other.name == assignment and other.notebooks for other in gradebook.assignments):
         raise NoGradebook(_("it has a different assignment named {name}").format(name=assignment))
     gradebook.update_or_create_assignment(assignment)
     gradebook.update_or_create_notebook(assignment, assignment)
-    steps = (step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE))
+    names = choice.or_core(chosen)
+    steps = (step for step in course.steps() if step.name in names)
     for step in steps:
         points = POINTS_CELL.format(step=step.name)
         gradebook.update_or_create_grade_cell(points, assignment, assignment, max_score=step.points, cell_type="code")
@@ -277,7 +281,7 @@ def _made(gradebook: Gradebook, assignment: str, chosen: Collection[str]) -> Map
 
 
 def _comment(text: str) -> str:
-    """Text as nbgrader's Markdown shows it as typed: its feedback pages write everything outside of code blocks as
-    HTML."""
+    """The text as a block of code in Markdown, with unprintable characters as escapes: nbgrader's feedback pages write
+    everything else as HTML."""
     text = reports.plain(text.encode(errors="replace").decode())
     return "\n".join(f"    {line}" for line in text.splitlines())

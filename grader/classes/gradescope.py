@@ -45,7 +45,7 @@ def build(archive: Path, chosen: Sequence[str] = (), marking: Marking | None = N
     """Writes the zip file that is uploaded as the autograder, whole or not at all. It grades the chosen steps, by
     default those of the core: an assignment there has a fixed number of points. With `marking` it gives the marks of an
     assignment: `assignments.toml` and the tables next to it go along."""
-    added = {CHOSEN: "\n".join(chosen or choice.step_names(None, choice.CORE)).encode()}
+    added = {CHOSEN: "\n".join(choice.or_core(chosen)).encode()}
     if marking is not None:
         folder = marking.term.file.parent
         added |= {NAMED: marking.assignment.name.encode(), FILE.name: marking.term.file.read_bytes()}
@@ -66,7 +66,8 @@ def _contents() -> Iterator[tuple[str, Path, int]]:
 
 
 def grade(folder: Path, results: Path) -> None:
-    """Grades what a student has uploaded and writes `results.json`. Raises NotGraded, GraderError and OSError."""
+    """Grades the folder that a student has uploaded and writes the file `results`, `results.json`. Raises NotGraded,
+    GraderError and OSError."""
     handed_in = submissions.read(roster.step_folder(folder, "attention"))
     with grading.Grader() as grader:
         report = grader.grade(handed_in, _chosen() or choice.by_default(handed_in.sources, handed_in.problems))
@@ -91,24 +92,24 @@ class _About(msgspec.Struct):
 
 
 def _marked(report: Report, about: Path) -> Report:
-    """The report with the points that count. Raises NotGraded: a mark without lateness or a decision would be a wrong
-    one."""
+    """The report with the points that count, from Gradescope's facts in the file `about`. Raises NotGraded without
+    them: a mark without lateness or a decision would be a wrong one."""
     try:
         marking = marks.of(assignments.read(ROOT / FILE), (ROOT / NAMED).read_text(encoding="utf-8").strip())
         facts = msgspec.json.decode(about.read_bytes(), type=_About)
         handed_in = moments.moment(facts.created_at, marking.term.local) if facts.created_at else None
     except (assignments.BadTerm, moments.NoMoment, msgspec.DecodeError, OSError) as problem:
         raise NotGraded(str(problem)) from None
-    names = [name for user in facts.users for name in _own(user)]
+    names = [name for user in facts.users for name in _identities(user)]
     named = {student for student, _step in marking.overrides} | {extra.student for extra in marking.term.extras}
     student = next((name for name in names if name in named | set(marking.times)), names[0] if names else "")
     return marks.marked(report, marking.mark(student, report, handed_in, said_by="Gradescope"))
 
 
-def _own(user: _Person) -> Iterator[str]:
-    """The identity that students can't choose: the mail address, which Gradescope has had confirmed, and the number in
-    the teacher's roster. A number that looks like an address is left out, and so is the name, which students choose
-    themselves."""
+def _identities(user: _Person) -> Iterator[str]:
+    """The names of a user that students can't choose: the mail address, which Gradescope has had confirmed, and the
+    number in the teacher's roster. A number that looks like an address is left out, and so is the name, which students
+    choose themselves."""
     if user.email:
         yield user.email
     if user.sid and "@" not in user.sid:
@@ -116,13 +117,14 @@ def _own(user: _Person) -> Iterator[str]:
 
 
 def _chosen() -> list[str] | None:
-    """The steps that this autograder was built for; None if it was not built, but runs from a checkout."""
+    """The names of the steps that this autograder was built for; None if it runs from a checkout."""
     file = ROOT / CHOSEN
     return file.read_text(encoding="utf-8").split() if file.is_file() else None
 
 
 def main(arguments: list[str]) -> int:
-    """The entry point for `run_autograder`: 0 once there are results, 1 with a line on standard error without."""
+    """Grades the folder SUBMISSION into the file RESULTS, the two arguments. Returns 0 once there are results, else 1,
+    and prints the reason on standard error."""
     folder, results = arguments
     with language.use(language.choose()):
         try:

@@ -20,7 +20,7 @@ class NoNames(ValueError):
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackingResult:
     """The number of packed pages, and the students without one: the `ungraded` have none, and files of the `nameless`
     were not named by the platform."""
 
@@ -29,8 +29,9 @@ class Packed:
     ungraded: list[str]
 
 
-def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> Packed:
-    """Writes the zip file, whole or not at all: each page under the name by which the platform finds its student.
+def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None = None) -> PackingResult:
+    """Writes the zip file, whole or not at all: each page under the name by which the platform `to`, moodle or canvas,
+    finds its student.
 
     Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
     student's number and that of a file handed in; it shows the page under the name of that file. Canvas's names are
@@ -53,11 +54,12 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
         sentence = _("No student's folder has a name given by {system}, so no page could be matched to its student.")
         raise NoNames(sentence.format(system=to.title()))
     pack(archive, pages)
-    return Packed(len(pages), nameless, ungraded)
+    return PackingResult(len(pages), nameless, ungraded)
 
 
 def _canvas(submissions: Path) -> dict[str, str]:
-    """The prefix of names in Canvas's download, by the student's number there, or by what is made of the name."""
+    """The start of each student's file names in Canvas's download, by the student's number there and by the name of the
+    report; empty if it can't be read."""
     try:
         students = [person for person in people(submissions).values() if person.back and not person.moodle_id]
     except (OSError, ValueError):

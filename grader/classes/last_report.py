@@ -11,7 +11,7 @@ import msgspec
 
 from grader.base import files
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.base.limits import Limits
 from grader.base.results import Report, without_open_scores
 from grader.course import earlier, submissions
@@ -29,7 +29,7 @@ class LastReport:
     def __init__(self, seed: int | None, device: str, limits: Limits) -> None:
         self._seed, self._device = seed, device
         self._grader = grader.LazyGrader(limits=limits)
-        self._reader = Limited()
+        self._reader = LimitedProcess()
         self._last: tuple[Path, list[str], Report | str] | None = None
         self.submission = submissions.Submission("")  # the one that was graded last
 
@@ -41,16 +41,16 @@ class LastReport:
     def report(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
-        """The report on a submission, or the reason for its absence; the same one when asked again, as for its next
-        notebook.
+        """The report on these steps of the submission in `folder`, relative to `course`, or a sentence if there is
+        none. Asked for again at once, as for its next notebook, it is not graded again.
 
         `has_others`: next to its folder are those of the same student's other assignments alone.
         """
         if self._last is None or self._last[:2] != (folder, steps):
-            self._last = (folder, steps, self._graded(course, folder, steps, marking, has_others))
+            self._last = (folder, steps, self._grade(course, folder, steps, marking, has_others))
         return self._last[2]
 
-    def _graded(
+    def _grade(
         self, course: Path, folder: Path, steps: list[str], marking: marks.Marking | None, has_others: bool
     ) -> Report | str:
         """Grades what is in a student's folder. Returns a sentence if it can't be read or graded."""
@@ -58,7 +58,7 @@ class LastReport:
             read = self._reader.call(submissions.read, course / folder)
             if marking is not None:
                 within = partial(self._reader.call, submissions.read)
-                ledger.with_own_earlier(read, (course / folder).parent, marking, within)
+                ledger.add_own_earlier(read, (course / folder).parent, marking, within)
             elif has_others:
                 read = self._reader.call(earlier.with_siblings, read, course / folder)
             self.submission = read

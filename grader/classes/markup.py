@@ -46,7 +46,8 @@ WORD_JOINER = "\u2060"  # invisible, and it ends the name of a command or a tag
 
 @pass_context
 def safe_markdown(context: Any, source: str) -> str:
-    """In place of nbconvert's `markdown2html`: the same, then only elements and attributes that do nothing."""
+    """The HTML of Markdown, as nbconvert's filter `markdown2html` makes it, without scripts, styles, forms and other
+    elements and attributes that do more than show something."""
     attachments = context.get("cell", {}).get("attachments", {})
     renderer = IPythonRenderer(escape=False, attachments=attachments)
     lessons = {f"data:{SVG};base64,{data[SVG]}" for data in attachments.values() if SVG in data}  # see `make_showable`
@@ -54,12 +55,14 @@ def safe_markdown(context: Any, source: str) -> str:
 
 
 def cleaned(html: str, is_drawing: Callable[[str], object] = lambda source: False) -> str:
-    """The HTML without forbidden elements and attributes; `is_drawing` decides which drawings are allowed."""
+    """The HTML without forbidden elements, attributes and commands of MathJax; `is_drawing` decides which data URLs are
+    allowed as drawings."""
     return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, is_drawing))
 
 
 def safe_output(html: str | bytes) -> str:
-    """In place of nbconvert's `clean_html`, which `HTMLExporter.sanitize_html` asks for: a verdict keeps its pictures.
+    """The HTML of an output without elements and attributes that do more than show something; a verdict keeps its
+    pictures. In place of nbconvert's filter `clean_html`.
 
     Every output of an autograded notebook is the grader's own; what a student wrote goes through `safe_markdown`.
     """
@@ -68,7 +71,7 @@ def safe_output(html: str | bytes) -> str:
 
 
 def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> str:
-    """HTML with the allowed tags alone; `is_drawing` allows further sources of pictures."""
+    """The HTML with the elements `tags` and allowed attributes alone; `is_drawing` allows further URLs of pictures."""
 
     def kept(tag: str, name: str, value: str) -> str | None:
         is_ours = (tag, name) == ("img", "src") and is_drawing(value)
@@ -80,7 +83,7 @@ def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> st
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:
-    """Whether an attribute may have this value."""
+    """Whether an attribute `name` of an element may have this value."""
     match tag, name:
         case "a", "href":
             return LINK.fullmatch(value) is not None
@@ -94,18 +97,19 @@ def _is_allowed(tag: str, name: str, value: str) -> bool:
 
 
 def drawings(nb: NotebookNode) -> set[str]:
-    """The drawings that the cells of a released notebook bring along, as they are in it."""
+    """The drawings attached to the cells of a released notebook: SVG in base64."""
     return {svg for cell in nb.cells for data in _attached(cell) if (svg := data.get(SVG))}
 
 
 def _attached(cell: NotebookNode) -> list[Any]:
-    """The files that a cell brings along."""
+    """The files attached to a cell: the data of each, by media type."""
     attachments = cell.get("attachments", {})
     return [data for data in attachments.values() if isinstance(data, dict)] if isinstance(attachments, dict) else []
 
 
 def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozenset()) -> None:
-    """Removes the outputs, which mean nothing, and anything on which nbconvert would fail when it makes the feedback.
+    """Removes from a notebook the outputs, which mean nothing, and anything on which nbconvert would fail when it makes
+    the feedback.
 
     Markup that acts is shown as it was typed, in all that was not `released`; of attached drawings those are shown that
     were `drawn` for the lessons.
@@ -124,5 +128,6 @@ def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozen
 
 
 def _without_lost_pictures(cell: NotebookNode) -> str:
+    """The cell's source, with the name alone of each attached picture that is not there."""
     there = {name for name, data in cell.get("attachments", {}).items() if data}
     return ATTACHED.sub(lambda match: match[0] if match[1] in there else match[1], cell.source)

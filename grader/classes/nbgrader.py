@@ -51,7 +51,8 @@ REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that
 
 
 def configure(config: Any) -> None:
-    """Sets a course up for this kit; `config` is the `c` of nbgrader_config.py."""
+    """Makes nbgrader grade with this kit and show notebooks without running anything; `config` is the `c` of
+    nbgrader_config.py. Sets KIT_HOME for kernels."""
     gradebook.programs_on_path()
     gradebook.quieten()
     os.environ.setdefault("KIT_HOME", str(ROOT))  # for kernels, in which notebooks are validated and tried out
@@ -80,7 +81,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         trait.tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Leaves the marks of the notebook's steps in `resources`, and shows each in the cell of the step's points."""
+        """Grades the submission, puts the marks into `resources["nbgrader"]`, and shows each in the outputs of the cell
+        with the step's points. Returns both arguments."""
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as book:
             places = gradebook.places(book, about["assignment"])
@@ -115,7 +117,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return set()
 
     def _report(self, about: Any, steps: list[str], marking: marks.Marking | None) -> Report | str:
-        """The report on the student's submission, or the reason for its absence."""
+        """The report on these steps of the student's submission; a sentence, which is logged, if it can't be graded."""
         converter = self._converter
         if not hasattr(converter, "attention_desk"):
             required = grader.required_layers(self.require_isolation) if self.require_isolation else ()
@@ -133,7 +135,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         return report
 
     def _marking(self, about: Any) -> marks.Marking | None:
-        """The marking of the assignment, if `assignments.toml` has it. Raises BadTerm."""
+        """The marking of the assignment; None if `assignments.toml` lacks it, or is not set. Raises BadTerm."""
         if not self.assignments:
             return None
         try:
@@ -145,8 +147,9 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
     def _counted(
         self, about: Any, report: Report | str, marking: marks.Marking | None
     ) -> tuple[AssignmentMark | None, Report | str]:
-        """The mark in an assignment of `assignments.toml`, and the report with the points that count; what has changed
-        since the last time is logged, with the reasons."""
+        """Saves the student's mark, logs what has changed since the last one, and returns it and the report with the
+        points that count; None and the report as it is, if `assignments.toml` does not mark it or there is no
+        report."""
         if marking is None or isinstance(report, str):
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
@@ -212,7 +215,7 @@ class LatePenalties(AssignLatePenalties):  # type: ignore[misc]  # nbgrader carr
     """In place of nbgrader's own: in an assignment of `assignments.toml`, that file says what lateness costs."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Takes off what the mark says; in another assignment, what nbgrader's plugin says."""
+        """Writes the late penalty of the mark into the gradebook; in another assignment, that of nbgrader's plugin."""
         about = resources["nbgrader"]
         if not about.get("counted"):
             nb, resources = super().preprocess(nb, resources)
@@ -253,7 +256,7 @@ class SubmittedNotebooks(NotebookExporter):
 
 
 def _mark(report: Report | str, step: str) -> Mark:
-    """The mark for a step, from the report, or from the reason for its absence."""
+    """The gradebook's mark for a step, from the report, or from the sentence in its place."""
     if isinstance(report, str):
         return gradebook.ungraded(report)
     return gradebook.mark(_result(report, step), [*report.notes, *reports.unread(report)])
@@ -264,7 +267,8 @@ def _result(report: Report, step: str) -> StepResult:
 
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
-    """The outputs of a cell: first the number that nbgrader reads, then the report."""
+    """The outputs of the cell with a step's points: first the number that nbgrader reads, an error if there is none,
+    then the report."""
     data = {"text/plain": mark.comment}
     if isinstance(report, Report):
         data["text/html"] = page.fragment(msgspec.structs.replace(report, steps=[_result(report, step)]))
@@ -288,7 +292,7 @@ def _put(nb: NotebookNode, cell: NotebookNode, outputs: list[NotebookNode]) -> N
 
 
 def _known_cells(book: Gradebook, about: Any) -> dict[str, NotebookNode]:
-    """The cells of a notebook that nbgrader knows, as they were released."""
+    """The cells of a notebook that nbgrader knows, as they were released, by name."""
     notebook = book.find_notebook(about["notebook"], about["assignment"])
     worth = {cell.name: float(cell.max_score) for cell in [*notebook.grade_cells, *notebook.task_cells]}
     solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))

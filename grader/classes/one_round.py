@@ -15,10 +15,10 @@ import msgspec
 from grader.base import files
 from grader.base.language import N_
 from grader.base.language import gettext as _
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.base.limits import Limits
 from grader.base.paths import step_folder
-from grader.base.results import Graded, Report, StepResult, Tried, without_open_scores
+from grader.base.results import AttemptMark, Graded, Report, StepResult, without_open_scores
 from grader.classes import class_list
 from grader.classes import pool as pools
 from grader.classes.roster import Student, file_name, students
@@ -34,9 +34,9 @@ from grader.marks.marking import Marking, as_counted, shown, why_no_mark
 from grader.marks.register import NONE, Register
 from grader.report import page as pages
 
-REPORTS, PAGES, GRADESCOPE, JUNIT = FOLDERS = ("reports", "pages", "gradescope", "junit")
-ASKED_FOR = (GRADESCOPE, JUNIT)  # for other programs, and written on request
-ENDINGS = {REPORTS: "json", PAGES: "html", GRADESCOPE: "json", JUNIT: "xml"}
+REPORTS, PAGES = "reports", "pages"
+ENDINGS = {REPORTS: "json", PAGES: "html"} | {kind: each.ending for kind, each in exports.STUDENT_FILES.items()}
+FOLDERS = tuple(ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Request:
     earlier: tuple[Path, ...] = ()
     only: tuple[str, ...] = ()
     register: Register = NONE
-    also: tuple[str, ...] = ()  # of ASKED_FOR
+    also: tuple[str, ...] = ()  # of `exports.STUDENT_FILES`
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The folders with a file about each student."""
-        return tuple(kind for kind in FOLDERS if kind not in ASKED_FOR or kind in self.also)
+        """The names of the folders of `out` with a file about each student."""
+        return (REPORTS, PAGES, *self.also)
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -88,7 +88,7 @@ class Plan(msgspec.Struct, kw_only=True):
     complete: bool = False
 
 
-# What is told of each student as it is done, and whether it was kept from before.
+# Called with the result of each student as it is done, and whether it was kept from an earlier run.
 OnStudent = Callable[[Graded, bool], None]
 
 
@@ -123,12 +123,12 @@ class Round:
     given_files: dict[str, str] = field(default_factory=dict)  # the files that everyone was given
     found: dict[str, Standing] = field(default_factory=dict)
     waiting: dict[str, Attempts] = field(default_factory=dict)
-    reader: Limited = field(default_factory=Limited)
+    reader: LimitedProcess = field(default_factory=LimitedProcess)
 
     def grade(self, names: list[str], pool: pools.Pool) -> list[Standing]:
         """Grades what is missing or changed, or all students if that is asked for, and writes the files about each.
 
-        Gives everyone's standing in the order of the folders. Raises NobodyGraded if nobody can be graded so.
+        Returns the standings in the order of `names`. Raises NobodyGraded if no student can be graded.
         """
         out = self.request.out
         self.changes = ChangeList(out / CHANGES, exports.harmless)
@@ -137,7 +137,7 @@ class Round:
         with closing(self.reader), closing(pools.answers(pool, self._tasks(names))) as answers:
             for name, answer in answers:
                 file, _number, number = name.rpartition("#")
-                self._tried(file, int(number), answer)
+                self._take_answer(file, int(number), answer)
         return [self.found[file_name(name)] for name in names]
 
     @cached_property
@@ -152,6 +152,7 @@ class Round:
         }
 
     def _tasks(self, names: list[str]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts to grade as tasks, named `file#number`; finishes at once students who have none."""
         request, plan = self.request, self.plan
         attempts = self.ledger.marking.assignment.attempts_read
         for student in students(
@@ -175,59 +176,61 @@ class Round:
             key = _key(student, of_its_round(plan, None if again else earlier), request.limits)
             graded = _ungraded(student, key, absence, self.files_of[student.name])
             if student.problem and not student.before:
-                self._done(graded, len(tries) - 1)
-            elif earlier and not again and _stands(earlier, graded, plan, request.out):
+                self._finish(graded, len(tries) - 1)
+            elif earlier and not again and _is_valid(earlier, graded, plan, request.out):
                 earlier.labs, earlier.absence = student.labs, graded.absence
-                self._done(earlier, earlier.attempt or len(tries) - 1, from_ledger=True)
+                self._finish(earlier, earlier.attempt or len(tries) - 1, from_ledger=True)
             else:
                 graded.key = _key(student, plan, request.limits)
                 try:
                     graded.from_kit = self.reader.call(_from_kit, student.submission, plan.steps)
                 except OverBudget as over:
                     graded.error = str(over)
-                    self._done(graded, len(tries) - 1)
+                    self._finish(graded, len(tries) - 1)
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
-                yield from self._each(student.file, tries)
+                yield from self._attempt_tasks(student.file, tries)
 
-    def _each(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
-        """The attempts of a student as tasks, the last one first, while there is time for one more."""
+    def _attempt_tasks(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts of a student as tasks, the last one first; those that no time is left for get an error as
+        answer."""
         plan, limits = self.plan, self.request.limits
         how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
         most = len(plan.steps) * limits.step_seconds
         for number, one in reversed([*enumerate(tries)]):
             if len(tries) > 1 and self.waiting[file].seconds > most:
-                self._tried(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))
+                self._take_answer(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))
             else:
                 yield f"{file}#{number}", pools.Task(one.submission, *how)
 
-    def _tried(self, file: str, number: int, answer: pools.Answer) -> None:
-        """Notes what came of an attempt; with the last of them the student is done."""
+    def _take_answer(self, file: str, number: int, answer: pools.Answer) -> None:
+        """Notes the answer to an attempt of this number, from 0; with the last one the student is finished."""
         attempts = self.waiting[file]
-        attempts.done[number] = _sound(answer, self.plan.steps)
+        attempts.done[number] = _checked(answer, self.plan.steps)
         if len(attempts.done) == len(attempts.tries):
-            self._best(self.waiting.pop(file))
+            self._finish_best(self.waiting.pop(file))
 
     def _by_rule(self, student: Student) -> tuple[Student, str]:
-        """A student who is only on the roster: graded as an empty submission or not at all, by the rules; and the
-        reason."""
+        """The student, and the reason for what follows if only the roster names them: without a mark yet they get it as
+        their problem, else they are graded as an empty submission. An empty reason for all others."""
         if not student.is_absent:
             return student, ""
         absence = self.ledger.absence(student.name, self.request.register, self._sections)
         return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
-        """Leaves a student as they are: this run is about others."""
+        """Notes the `earlier` result of a student, or that there is none: this run grades others."""
         reason = _("not graded yet: that run was about others")
         result = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
         self.files_of[student.name] = result.files or student.submission.files
         self.found[student.file] = standing(result)
         self.on_student(result, True)
 
-    def _best(self, attempts: Attempts) -> None:
-        """Of several attempts the one that counts: with the most points after lateness, and of equal ones the last."""
+    def _finish_best(self, attempts: Attempts) -> None:
+        """Finishes a student with the attempt that counts: the most points after lateness, and of equal ones the
+        last."""
         graded, best = attempts.graded, -1.0
-        tries: list[Tried] = []
+        tries: list[AttemptMark] = []
         for number, answer in sorted(attempts.done.items()):
             report, error = (answer, "") if isinstance(answer, Report) else (None, answer)
             tried = msgspec.structs.replace(
@@ -236,63 +239,60 @@ class Round:
             )  # fmt: skip
             mark = self.ledger.mark_of(f"{graded.file}#{number}", tried)
             points = mark.points if mark and mark.points is not None else -1.0
-            tries.append(Tried(mark.points if mark else None, mark.handed_in if mark else ""))
+            tries.append(AttemptMark(mark.points if mark else None, mark.handed_in if mark else ""))
             if points >= best:
                 best, chosen = points, tried
         if len(attempts.tries) > 1:
             chosen.tries = tries
             own = unread.files_within(attempts.tries[chosen.attempt].submission, self.plan.steps)
             chosen.files = self.files_of[graded.student] = own
-        self._done(chosen, chosen.attempt)
+        self._finish(chosen, chosen.attempt)
 
-    def _done(self, graded: Graded, attempt: int, from_ledger: bool = False) -> None:
-        """Marks a student's result, writes the files about it if they have changed, and notes its standing."""
+    def _finish(self, graded: Graded, attempt: int, from_ledger: bool = False) -> None:
+        """Marks a student's result, writes the files about it if they have changed, and notes its standing. `attempt`:
+        its number, from 0; `from_ledger`: the result is that of an earlier run."""
         graded.attempt = attempt
         with pools.held():
             if self.ledger.mark(f"{graded.file}#{attempt}", graded) or not from_ledger or self._lacks(graded):
-                write_student(self.request.out, graded, self._ask(graded), self.request.also)
+                write_student(self.request.out, graded, self._appeal_link(graded), self.request.also)
                 self.changes.add(graded)
             self.found[graded.file] = standing(graded, self._changed(graded, from_ledger))
             self.on_student(graded, from_ledger)
 
     def _changed(self, graded: Graded, from_ledger: bool) -> str:
-        """The changes that this run made for a student; empty without any."""
+        """What this run has changed for a student as text: `new`, or the points before and after; empty for nothing."""
         change = graded.changes[-1] if graded.changes and graded.changes[-1].when == self.ledger.when else None
         if change:
             return f"{shown(change.before)} → {shown(change.after)}"
         return "" if from_ledger or graded.file in self.seen_before else _("new")
 
     def _lacks(self, graded: Graded) -> bool:
-        """Whether a file that is asked for now was not written by the last run."""
-        wanted = [kind for kind in self.request.also if kind != GRADESCOPE or not why_no_mark(graded)]
+        """Whether a file about a student that `also` asks for is missing."""
+        has_mark = not why_no_mark(graded)
+        wanted = [kind for kind in self.request.also if has_mark or not exports.STUDENT_FILES[kind].needs_mark]
         return any(not path(self.request.out, kind, graded.file).is_file() for kind in wanted)
 
-    def _ask(self, graded: Graded) -> str:
-        """The address behind the link for a second look."""
+    def _appeal_link(self, graded: Graded) -> str:
+        """The URL behind the link for a second look; empty without a contact."""
         term, assignment = self.ledger.marking.term, self.ledger.marking.assignment
         return second_look.link(term.contact, assignment.title or assignment.name, graded.student)
 
 
-def _sound(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
-    """The answer, or an error in its place if it is no report, or not of these steps: a worker may be on a machine of
-    others."""
-    if isinstance(answer, str):
-        return answer
-    try:
-        report = msgspec.convert(msgspec.to_builtins(answer), Report)
-        odd = [step.name for step in report.steps if not _possible(step, steps)]
-    except (msgspec.ValidationError, TypeError) as error:
-        odd = [str(error)]
+def _checked(answer: pools.Answer, steps: Collection[str]) -> pools.Answer:
+    """The answer, or an error in its place if it is a report of other steps, or has impossible points: a worker may be
+    on a machine of others."""
+    odd = [step.name for step in answer.steps if not _possible(step, steps)] if isinstance(answer, Report) else []
     return _("The grader failed: {reason}", reason=odd[0]) if odd else answer
 
 
 def _possible(step: StepResult, steps: Collection[str]) -> bool:
+    """Whether a result is of one of these steps, with points within bounds."""
     points = [step.score or 0.0, *(check.points for check in step.checks)]
     return step.name in steps and all(0.0 <= each <= step.max_score for each in points)
 
 
 def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]) -> Graded:
-    """The record of a student before grading."""
+    """The record of a student before grading: the problem as its error, no report."""
     return Graded(
         student=student.name, file=student.file, key=key, error=student.problem, canvas_id=student.canvas_id,
         late=student.late, labs=student.labs, login=student.login, moodle_id=student.moodle_id, back=student.back,
@@ -302,7 +302,7 @@ def _ungraded(student: Student, key: str, absence: str, files_of: dict[str, str]
 
 
 def _from_kit(submission: Submission, steps: list[str]) -> tuple[str, ...]:
-    """The steps that share more text with the kit's own files than independent work has in common with anything."""
+    """The steps of a submission that share more with the kit's own files, its labs, than independent work ever does."""
     written = {step: submission.sources[step][1] for step in steps if step in submission.sources}
     shares = {step: taken_from_the_kit(text, _stub(step)) for step, text in written.items()}
     return tuple(step for step, share in shares.items() if share > HONEST)
@@ -314,13 +314,13 @@ def _stub(step: str) -> str:
 
 
 def of_its_round(plan: Plan, earlier: Graded | None) -> Plan:
-    """The plan, with the seed of the earlier round in which someone was graded."""
+    """The plan, with the seed of the student's `earlier` result if that is one of the plan's earlier seeds."""
     seed = earlier.report.seed if earlier and earlier.report else plan.seed
     return msgspec.structs.replace(plan, seed=seed) if seed in plan.earlier else plan
 
 
-def _stands(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
-    """True if a saved result is about this student, this submission and all of the steps: anyone may edit a file."""
+def _is_valid(earlier: Graded, graded: Graded, plan: Plan, out: Path) -> bool:
+    """Whether a saved result may be kept: it has its page, is unedited, and about this student, submission and plan."""
     if not path(out, PAGES, earlier.file).is_file():
         return False
     if earlier.report is None or earlier.grader_failed or _could_now_be_graded(earlier.report):
@@ -339,7 +339,8 @@ def _could_now_be_graded(report: Report) -> bool:
 
 
 def path(out: Path, kind: str, file: str) -> Path:
-    """The path of a file about a student; `kind` is one of FOLDERS."""
+    """The path of a file about a student; `kind` is one of FOLDERS, `file` the student's file name without its
+    ending."""
     return out / kind / f"{file}.{ENDINGS[kind]}"
 
 
@@ -349,18 +350,19 @@ def load(out: Path, file: str) -> Graded | None:
 
 
 def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
-    """Writes the files about a student, the report last: if it is there, the others are."""
+    """Writes the files about a student into the folders of `out`, the report last: if it is there, the others are.
+    Removes those that an earlier submission had and this one lacks. `ask`: the URL behind the page's link for a second
+    look; `also`: the keys of STUDENT_FILES that are to be written too."""
     report, reason = as_counted(graded), why_no_mark(graded)
     if report and (reason or ask):
         report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
-    also_written = {JUNIT: exports.junit_xml(graded, reason)} if JUNIT in also else {}
-    if report:
-        also_written[PAGES] = pages.html(report, every_picture=False, of_class=True).encode()
-    if GRADESCOPE in also and report and not reason:  # its results have no way to say that there is no score
-        also_written[GRADESCOPE] = msgspec.json.encode(exports.gradescope(report))
-    for kind in (JUNIT, PAGES, GRADESCOPE):
-        if kind in also_written:
-            files.write(path(out, kind, graded.file), also_written[kind])
+    written = {PAGES: pages.html(report, every_picture=False, of_class=True).encode()} if report else {}
+    for kind, each in exports.STUDENT_FILES.items():
+        if kind in also and not (each.needs_mark and (reason or not report)):
+            written[kind] = each.content(graded, report, reason)
+    for kind in (PAGES, *exports.STUDENT_FILES):
+        if kind in written:
+            files.write(path(out, kind, graded.file), written[kind])
         else:  # of an earlier submission
             path(out, kind, graded.file).unlink(missing_ok=True)
     sealed = msgspec.structs.replace(graded, digest=_digest(graded))
@@ -373,27 +375,10 @@ def _digest(graded: Graded) -> str:
 
 
 def _key(student: Student, plan: Plan, limits: Limits) -> str:
-    """A digest of all that a report depends on."""
+    """A digest, 64 hexadecimal digits, of all that a student's result depends on."""
     handed_in = student.submission
     older = [[attempt.submission.sources, attempt.submission.problems] for attempt in student.before]
-    parts: list[object] = [
-        student.canvas_id,
-        student.late,
-        student.login,
-        student.moodle_id,
-        student.back,
-        student.section,
-        student.stranger,
-        handed_in.name,
-        handed_in.taken,
-        handed_in.sources,
-        handed_in.problems,
-        handed_in.unread,
-        handed_in.earlier,
-        older,
-        plan.seed,
-        plan.steps,
-        plan.device,
-        plan.language,
-    ]
+    parts: list[object] = [student.canvas_id, student.late, student.login, student.moodle_id, student.back]
+    parts += [student.section, student.stranger, handed_in.name, handed_in.taken, handed_in.sources, handed_in.problems]
+    parts += [handed_in.unread, handed_in.earlier, older, plan.seed, plan.steps, plan.device, plan.language]
     return hashlib.sha256(msgspec.json.encode([*parts, plan.kit, limits], order="deterministic")).hexdigest()

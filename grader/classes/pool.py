@@ -14,6 +14,8 @@ from itertools import islice
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from grader.base import language, syntax
 from grader.base.language import gettext as _
 from grader.base.limited import OverBudget
@@ -58,24 +60,27 @@ Answer = Report | str  # a report, or the reason for its absence
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool for tasks: how an executor is opened, and how many tasks run side by side."""
+    """A pool for tasks: how an executor is opened, and how many tasks run side by side. `is_remote`: its workers may be
+    on machines of others, and answer anything."""
 
     opened: Callable[[], AbstractContextManager[Executor]]
     size: int
+    is_remote: bool = False
 
 
 def cores() -> int:
-    """The processor cores that this process may use."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processes(size: int, limits: Limits) -> Pool:
-    """A pool of warm processes on this machine. They end with it, whatever ends it."""
+    """A pool of `size` warm processes on this machine, which start when it is opened. They end with it, whatever ends
+    it."""
     return Pool(lambda: _opened_threads(size, limits), size)
 
 
 def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, Answer], None, None]:
-    """The answer to each named task, as it comes. What fails is tried once more, alone and in a new pool.
+    """The name of each task and its answer, as it comes. What fails is tried once more, alone and in a new pool.
 
     Raises NobodyGraded if no student can be graded.
     """
@@ -108,11 +113,11 @@ def _once(
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), _answer(future)
+                yield running.pop(future), _answer(future, pool.is_remote)
 
 
 def _submitted(executor: Executor, task: Task) -> Future[Report]:
-    """The future of a task; where the machine lets no further thread start, one that failed so."""
+    """The future of a task; if the machine lets no further thread start, one that has failed."""
     try:
         return executor.submit(grade, task)
     except (OSError, RuntimeError) as error:
@@ -121,12 +126,11 @@ def _submitted(executor: Executor, task: Task) -> Future[Report]:
         return failed
 
 
-def _answer(future: Future[Report]) -> Answer:
+def _answer(future: Future[Report], is_remote: bool) -> Answer:
     """The report of a finished task, or the sentence that says why it is missing. Raises NobodyGraded."""
     try:
-        if not isinstance(report := future.result(), Report):
-            raise TypeError(type(report).__name__)
-        return report
+        report = future.result()
+        return msgspec.convert(msgspec.to_builtins(report), Report) if is_remote else report
     except NobodyGraded:
         raise
     except (GraderError, OverBudget) as error:
@@ -171,10 +175,10 @@ class _Graders:
 
     @contextmanager
     def lend(self, limits: Limits) -> Iterator[Grader]:
-        """A grader that is not in use. One that has failed is closed and not used again, nor is one with a dead
-        source."""
+        """Lends a grader with these limits to the block, an idle one if there is any. It is closed if the block fails,
+        or its source is dead. Raises GraderError."""
         with self._lock:
-            unused = self._retired([source for source in self._sources if not source.alive])
+            unused = self._retire([source for source in self._sources if not source.alive])
         _close(unused)
         with self._lock:
             fitting = [is_alive for is_alive in self._idle if is_alive[0] == limits]
@@ -194,7 +198,7 @@ class _Graders:
             self._done(grader)
 
     def _new(self, limits: Limits) -> Grader:
-        """A grader with a judge from a source that is not busy: one process forks for a few graders only."""
+        """A new grader, with a judge from a source that few others use, or a new one. Raises GraderError if stopped."""
         if self._stopped:
             raise GraderError(_("The judge could not be started: {reason}", reason="stopped"))
         used = Counter(self._source_of.values())
@@ -207,15 +211,17 @@ class _Graders:
         return grader
 
     def _done(self, grader: Grader) -> None:
-        """Ends a grader that was in use, and its source if no other grader uses that."""
+        """Ends a grader that was in use; also the process that made its judge, if that is retired and no other uses
+        it."""
         grader.close()
         with self._lock:
             source = self._source_of.pop(grader)
             unused = source not in self._sources and source not in self._source_of.values()
         _close([source] if unused else [])
 
-    def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
-        """Keeps new graders from using these sources; returns the idle ones, to be closed without the lock."""
+    def _retire(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
+        """Keeps new graders from using these sources, and closes their idle ones. Returns the sources that no grader in
+        use needs, to be closed without the lock."""
         self._sources = [source for source in self._sources if source not in sources]
         for limits, grader in [idle for idle in self._idle if self._source_of[idle[1]] in sources]:
             self._idle.remove((limits, grader))
@@ -233,7 +239,7 @@ class _Graders:
     def close(self) -> None:
         """Ends every idle grader and all processes but those of graders in use, which end when these are done."""
         with self._lock:
-            unused = self._retired(self._sources)
+            unused = self._retire(self._sources)
             self._stopped = False
         _close(unused)
 
@@ -256,7 +262,8 @@ def close_graders() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Defers a stop to the end of the block, so that a report that is written is also counted."""
+    """Defers SIGINT and SIGTERM to the end of the block, which then raises KeyboardInterrupt: a report that is written
+    is also counted. Does nothing outside the main thread."""
     late: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     handlers = {number: handler for number, handler in handlers.items() if callable(handler)}  # none that is ignored
@@ -274,14 +281,15 @@ def held() -> Iterator[None]:
 
 
 def begin(limits: Limits) -> None:
-    """Starts loading torch in a separate process, without waiting for it."""
+    """Starts loading torch in a separate process, without waiting for it; a failure is left to the grading."""
     with suppress(GraderError, OSError), GRADERS.lend(limits):
         pass
 
 
 @contextmanager
 def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
-    """Threads that wait for judges: the work is done in those processes."""
+    """An executor of `size` threads that wait for judges, in which the work is done. They end with the block, after an
+    error at once."""
     executor = ThreadPoolExecutor(size)
     try:
         kit_version.kit_version.cache_clear()  # the kit may have changed since the last pool
@@ -298,7 +306,8 @@ def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Pool]:
-    """A Dask cluster as a pool: one call a thread of its workers. Raises Unreachable."""
+    """The Dask cluster of the scheduler at this address as a pool: a task for each thread of its workers. Raises
+    Unreachable."""
     try:
         from distributed import Client
         from distributed.comm.addressing import parse_address, parse_host_port
@@ -325,7 +334,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
     with client:
         _require_this_kit(client, scheduler)
         try:
-            yield Pool(lambda: _opened_executor(client), sum(client.nthreads().values()))
+            yield Pool(lambda: _opened_executor(client), sum(client.nthreads().values()), is_remote=True)
         finally:
             with suppress(OSError, TimeoutError):  # a scheduler that is gone
                 client.run(close_graders)
@@ -333,7 +342,7 @@ def cluster(scheduler: str) -> Iterator[Pool]:
 
 @contextmanager
 def _opened_executor(client: Client) -> Iterator[Executor]:
-    """The cluster's executor; an error in the block ends it without waiting for its tasks."""
+    """The cluster's executor, which the end of the block waits for; after an error it does not."""
     executor: Executor = client.get_executor(pure=False)  # the same submission twice is two calls
     try:
         yield executor
@@ -344,7 +353,7 @@ def _opened_executor(client: Client) -> Iterator[Executor]:
 
 
 def _require_this_kit(client: Client, scheduler: str) -> None:
-    """Raises Unreachable if there is no worker, or one has not this version of the kit."""
+    """Raises Unreachable if there is no worker, or the scheduler or a worker has another version of the kit."""
     try:
         version = str(client.run_on_scheduler(kit_version.kit_version))
     except Exception as error:  # whatever the scheduler raised, most likely ModuleNotFoundError

@@ -25,7 +25,6 @@ from grader.base.paths import ROOT
 from grader.course import choice, formulas, lab_log, lessons, stubs
 from grader.course import steps as course
 from grader.course.answer_cells import ASSIGNMENT, KERNEL, POINTS_CELL, SCHEMA
-from grader.course.choice import CORE
 from grader.marks import moments
 from grader.marks.marking import Marking
 from grader.oracle import pictures
@@ -69,7 +68,7 @@ c.GradeSubmission.assignments = str(Path(__file__).resolve().parent / "{file}") 
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseResult:
     """The notebooks that were written, and whether a configuration was there already."""
 
     notebooks: list[Path] = field(default_factory=list)
@@ -79,20 +78,21 @@ class Released:
 def build(
     folder: Path, chosen: Collection[str] = (), *, per_step: bool = False, marking: Marking | None = None,
     assignment: str = ASSIGNMENT,
-) -> Released:  # fmt: skip
+) -> ReleaseResult:  # fmt: skip
     """Writes an assignment in the language in use: one notebook, or one per step, of the chosen steps or of the core;
     with `marking`, under its own name and with its weights.
 
     Raises NotOverwritten, and writes nothing, when a notebook there was edited; OSError when a file can't be written.
     """
     chosen = marking.assignment.everything if marking else chosen
-    steps = [step for step in course.steps() if (step.name in chosen if chosen else step.track == CORE)]
+    names = choice.or_core(chosen)
+    steps = [step for step in course.steps() if step.name in names]
     name = marking.assignment.name if marking else assignment
     if per_step:
         notebooks = {f"{step.name}.ipynb": notebook([step], marking) for step in steps}
     else:
         notebooks = {f"{name}.ipynb": notebook(steps, marking)}
-    written = _replaced(folder / "source" / name, notebooks)
+    written = _replace(folder / "source" / name, notebooks)
     configuration = folder / "nbgrader_config.py"
     was_configured = configuration.exists()
     if not was_configured:
@@ -100,11 +100,12 @@ def build(
         if marking:
             text += TERM.format(file=Path(os.path.relpath(marking.term.file, folder)).as_posix())
         files.write(configuration, text)
-    return Released(written, was_configured)
+    return ReleaseResult(written, was_configured)
 
 
-def _replaced(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:
-    """Writes notebooks in place of those that an earlier release has written there. Raises as `build` does."""
+def _replace(source: Path, notebooks: Mapping[str, NotebookNode]) -> list[Path]:
+    """Writes notebooks, by file name, into the folder `source`, and removes those that an earlier release wrote there.
+    Returns their paths. Raises NotOverwritten, and changes nothing, if one there was edited; OSError."""
     for path in source.glob("*.ipynb"):
         if not as_written(path):
             raise NotOverwritten(str(path))
@@ -139,14 +140,15 @@ def _notebook_of(cells: list[NotebookNode]) -> NotebookNode:
 
 
 def answer(step: course.Step) -> str:
-    """The answer cell of a step as it is in the source: the reference, with the marks at which nbgrader cuts."""
+    """The text of a step's answer cell in the source notebook: the reference, with the marks at which nbgrader cuts."""
     head = _("# {step}: write your code where it says NotImplementedError.").format(step=step.name)
     # nbgrader puts a stub in place of each region. Joined to the one above, a helper of the reference leaves none.
     return f"{head}\n{ADJOINING.sub('', step.marked(current()))}".strip()
 
 
 def setup(steps: str = "") -> str:
-    """The cell that finds the kit, in the language in use; `steps` are those that `check()` grades in this notebook."""
+    """The code of the cell that finds the kit, in the language in use; `check()` there grades `steps`, such as `1-3,
+    6`."""
     missing = _("The kit was not found next to this notebook. Unpack kit.zip here, and run this cell again.")
     own = f'os.environ["KIT_STEPS"] = "{steps}"\n' if steps else ""
     return SETUP.format(language=current(), missing=missing, own=own).strip()
@@ -254,7 +256,7 @@ def digest(notebook: NotebookNode) -> str:
 
 
 def as_written(path: Path) -> bool:
-    """Whether a notebook is as it was written here."""
+    """Whether the notebook in a file is as it was written here; False if it can't be read."""
     try:
         there = nbformat.read(path, as_version=4)
         return bool(there.metadata["attention"]["digest"] == digest(there))
@@ -271,11 +273,12 @@ def build_labs(folder: Path, tracks: Collection[str]) -> list[Path]:
     Raises NotOverwritten, and writes nothing, when one there was edited; OSError when a file can't be written.
     """
     notebooks = {f"{lab.name}.ipynb": lab_notebook(lab) for lab in lab_log.folders() if lab.parent.name in tracks}
-    return _replaced(folder / "source" / LABS, notebooks)
+    return _replace(folder / "source" / LABS, notebooks)
 
 
 def lab_notebook(folder: Path) -> NotebookNode:
-    """A lab as a notebook: what it is, the question, the learner's prediction, the run, and what to see in it."""
+    """The lab in this folder as a notebook: about, question, the learner's prediction, the run, and what to see in
+    it."""
     name = folder.name.removeprefix("lab_")
     about, question, to_see = LAB_SECTION.split(folder.joinpath(f"lesson.{current()}.md").read_text(encoding="utf-8"))
     note = _("# The number of an answer above, or words of your own.")

@@ -48,7 +48,8 @@ class GradedClass:
         return self.plan.title
 
     def sources(self) -> dict[str, dict[str, str]]:
-        """The students' files by the name of their report; without students whose folder is gone."""
+        """The text of each student's written steps, by the name of the report, then by step; without students with a
+        folder that is gone."""
         own = {entry.file for entry in self.entries}
         enrolled, read = _register(self.plan), dict[str, dict[str, str]]()
         for folder in (*self.plan.sections, self.plan.submissions):
@@ -71,14 +72,15 @@ def read(folder: Path) -> GradedClass:
 
 
 def _register(plan: Plan) -> Register:
-    """The roster with which the class was graded; NONE if it is no longer there."""
+    """The roster with which the class was graded; an empty one if it is no longer there."""
     with suppress(BadTerm):
         return register.read(Path(plan.tables), assignment=plan.assignment) if plan.tables else NONE
     return NONE
 
 
 def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Points]]:
-    """The marks of each assignment that was graded into a folder of its own name, of all who handed in."""
+    """The points of all who handed in, and out of how many, by assignment, then by student; of the assignments graded
+    into folders of their names in this one."""
     by_assignment, called = _entries(folder, term, enrolled)
     return {
         name: {
@@ -90,7 +92,7 @@ def marks_of(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, d
 
 
 def of_each(folder: Path, term: Term, enrolled: Register = NONE) -> dict[str, dict[str, Graded]]:
-    """The results of each assignment by student, under their names in the table of the term."""
+    """The results by student, under the name in the term's table, then by assignment."""
     found: dict[str, dict[str, Graded]] = {}
     entries, called = _entries(folder, term, enrolled)
     for name, own in entries.items():
@@ -122,7 +124,7 @@ def _on_roster(pairs: Iterable[tuple[str, str]], enrolled: Register) -> dict[tup
 
 
 def totals(term: Term) -> dict[str, Points]:
-    """The points for full marks in each assignment."""
+    """The points for full marks in each assignment, as (None, points)."""
     points = {step.name: step.points for step in course.steps()}
     by_assignment: dict[str, Points] = {}
     for name, assignment in term.assignments.items():
@@ -136,7 +138,7 @@ def totals(term: Term) -> dict[str, Points]:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """The submissions to compare: the class's and the known ones, what was released, the unusual wrong answers, and
     which files can't be compared."""
 
@@ -149,8 +151,9 @@ class Compared:
 
 def compared(
     submissions: Path, known_sources: Iterable[Path], steps: Sequence[str] = (), results: Path | None = None
-) -> Compared:
-    """Reads what is to be compared, of all steps or of some. Raises NoResults."""
+) -> Comparison:
+    """Reads the class in the folder `submissions` and the known sources, each a folder of a class, of these steps or of
+    all; and the wrong answers in the folder `results`, if there is one. Raises NoResults."""
     students = _chosen(_read(submissions, ""), steps)
     others = {
         f"{folder.name}/{name}": files
@@ -168,17 +171,18 @@ def compared(
             if entry.report and entry.student in students
         }
     damaged = [f"{name}/{step}" for name, files in students.items() for step in not_comparable(files)]
-    return Compared(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
+    return Comparison(students, others, {step.name: step.stub() for step in course.steps()}, wrong, damaged)
 
 
 def _chosen(read: Sources, steps: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The texts of these steps alone; of all without any."""
     return {
         name: {step: text for step, text in files.items() if not steps or step in steps} for name, files in read.items()
     }
 
 
 def _read(folder: Path, assignment: str, register: Register = NONE) -> dict[str, dict[str, str]]:
-    """The written answers of each student, by step. Raises NoResults."""
+    """The text of each student's written steps in the folder of a class, by student, then by step. Raises NoResults."""
     try:
         names = class_list.folders(folder, register)
         steps = {step.name for step in course.steps()}

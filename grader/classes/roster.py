@@ -17,7 +17,7 @@ from pathlib import Path
 from grader.base.files import walk
 from grader.base.language import gettext as _
 from grader.base.layouts import NOT_STUDENTS, Attempt, Person
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.classes.class_list import KNOWN, STEP_FILE, people
 from grader.classes.unpack import MAX_PACKED, NotUnpacked, unpacked
 from grader.course import earlier, lab_log, unread
@@ -66,18 +66,18 @@ class Student:
 
 def students(
     submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
-    reader: Limited | None = None, register: Register = NONE,
+    reader: LimitedProcess | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
-    """Each student with what was handed in, read as it is asked for; `before` are the folders of earlier assignments of
-    the same class, the last one last. Of several attempts the last `count` are read.
+    """The students `names` with what they handed in, each read when it is asked for. `before` are the folders of
+    earlier assignments of the same class, the last one last. Of each student the last `attempts` are read.
 
-    Each is read by the `reader`, within a budget of one person; what is over it is a problem of theirs.
+    The process `reader` reads each within the time that one may take; a student who takes more gets a problem.
     """
-    own = None if reader else Limited()
+    own = None if reader else LimitedProcess()
     try:
         for name in names:
             try:
-                student: Student = (reader or own or Limited()).call(
+                student: Student = (reader or own or LimitedProcess()).call(
                     read_student, submissions, name, assignment, tuple(before), attempts, register
                 )
             except OverBudget as over:
@@ -117,8 +117,8 @@ def read_student(
 def _class(
     submissions: Path, assignment: str, before: tuple[Path, ...], register: Register
 ) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
-    """The students of a folder, the other assignments in their folders, the earlier ones, and the files given to all:
-    found once."""
+    """The students of a folder by name, the names of other assignments in their folders, the classes of earlier ones,
+    and the files given to all; cached."""
     students = people(submissions, register)
     others = _other_assignments(submissions, [each.folder for each in students.values() if each.folder], assignment)
     classes = [EarlierClass(folder, people(folder, register), students.values()) for folder in before]
@@ -126,7 +126,7 @@ def _class(
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
-    """The other assignments in students' folders, if they hold several, as nbgrader's do."""
+    """The names of the other assignments in students' folders, if these hold several, as nbgrader's do; else empty."""
     others: set[str] = set()
     for name in names:
         inside = _inside(submissions / name)
@@ -142,7 +142,7 @@ def _holds_only(folder: Path, others: set[str]) -> bool:
 
 
 def _inside(folder: Path) -> set[str]:
-    """The folders in a student's own."""
+    """The names of the folders in a student's own, but for hidden ones and links."""
     with suppress(OSError), os.scandir(folder) as listing:
         return {entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."}
     return set()
@@ -159,7 +159,8 @@ class EarlierClass:
         self._people = {member.key: member for member in students if keys[member.key] == 1 and now[member.key] == 1}
 
     def add_to(self, submission: Submission, person: Person, assignment: str) -> None:
-        """Adds this student's answers from there; files that can't be read are ignored."""
+        """Adds, as `submission.earlier`, this person's answers in the earlier assignment; nothing if they can't be
+        read."""
         own = self._people.get(person.key)
         if own is None or own.is_other(person):
             return
@@ -169,7 +170,7 @@ class EarlierClass:
 
 
 def _last_attempt(submissions: Path, person: Person, assignment: str, others: Collection[str], count: int) -> Student:
-    """A student's last `count` attempts."""
+    """A student's last attempt, with up to `count` - 1 earlier ones as `before`; older ones are noted as not read."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
     for attempt in attempts[-count:]:
@@ -190,9 +191,12 @@ def _last_attempt(submissions: Path, person: Person, assignment: str, others: Co
     return dataclasses.replace(read[-1], before=tuple(read[:-1]))
 
 
-def _from_folder(submissions: Path, person: Person, where: str, assignment: str, others: Collection[str]) -> Student:
-    """A student with what their folder holds; `problem` says why it can't be read."""
-    name, problem, folder = readable(person.name), "", submissions / where
+def _from_folder(
+    submissions: Path, person: Person, subfolder: str, assignment: str, others: Collection[str]
+) -> Student:
+    """A student with what the folder `subfolder` of `submissions` holds; `problem` says why it can't be read. `others`:
+    names of other assignments."""
+    name, problem, folder = readable(person.name), "", submissions / subfolder
     labs: tuple[str, ...] = ()
     try:
         handed_in = _handed_in(folder, assignment, name)
@@ -208,24 +212,26 @@ def _from_folder(submissions: Path, person: Person, where: str, assignment: str,
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    requests = _appeals(handed_in, {file: folder / file for file in handed_in.unread})
+    requests = _take_appeals(handed_in, {file: folder / file for file in handed_in.unread})
     problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder, requests=requests)
 
 
 def _from_download(submissions: Path, person: Person, files: Mapping[str, str], assignment: str) -> Student:
-    """A student of a flat download, of Moodle's too."""
+    """A student of a download without folders; `files` has the name of each file there, by the one the student gave
+    it."""
     handed_in = read(submissions, files)
     handed_in.name = readable(person.name)
     archives = {readable(own): submissions / file for own, file in files.items()}
     handed_in = _with_unpacked(handed_in, archives, assignment)
-    requests = _appeals(handed_in, archives)
+    requests = _take_appeals(handed_in, archives)
     problem = unread.without_answer(handed_in)
     return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
 
 
-def _appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
-    """The student's requests for a second look, from a file in the submission."""
+def _take_appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
+    """The student's requests for a second look, from files of the submission, at `places` on the disk; these files are
+    noted as read."""
     found: list[Appeal] = []
     for shown in [file for file in handed_in.unread if second_look.is_request(file.rpartition("/")[2])]:
         if shown in places:
@@ -236,7 +242,8 @@ def _appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal,
 
 
 def _with_unpacked(handed_in: Submission, archives: Mapping[str, Path], assignment: str) -> Submission:
-    """The submission; if it has no answer but one in a zip file, the content of that. Two of them are open."""
+    """The submission; if it has no answer, and exactly one of its zip files has, the content of that. `archives`: the
+    path of each file."""
     found = {}
     for shown, archive in archives.items():
         if not unread.without_answer(handed_in) or not shown.lower().endswith(".zip") or shown not in handed_in.unread:
@@ -275,7 +282,7 @@ class Given:
     total: int
 
     def note(self, student: Student) -> None:
-        """Removes these files from the list of a student's unread files."""
+        """Moves these files from the student's unread files to `given_files`, with a sentence on each."""
         handed_in = student.submission
         for shown in list(handed_in.unread):
             count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)
@@ -317,7 +324,7 @@ def _content(path: Path) -> str:
 
 
 def _note_beside(handed_in: Submission, folder: Path, place: Path, others: Collection[str]) -> None:
-    """Notes as unread all files in a student's folder that are outside of the subfolder that was read."""
+    """Notes as unread all files in a student's `folder` that are outside of its subfolder `place`, which was read."""
     while place != folder:
         place, inside = place.parent, place.name
         kit = (place / "grader").is_dir() and (place / "steps").is_dir()  # the student's copy of the whole kit
@@ -350,7 +357,8 @@ def file_name(name: str) -> str:
 
 
 def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
-    """The submission in a student's folder, with the other assignments next to it. Raises OSError for a link."""
+    """The submission in a student's folder, with the steps of the other assignments there. Raises OSError, for a link
+    too."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)

@@ -28,8 +28,8 @@ class NotUnpacked(Exception):
 
 @contextmanager
 def unpacked(archive: Path, shown: str) -> Iterator[Path]:
-    """A folder with what an archive holds, called as messages call the archive, until it has been read. Links and
-    devices are left out. Raises NotUnpacked."""
+    """Unpacks an archive into a temporary folder, called as messages call the archive, which is there until the block
+    ends. Links and devices are left out. Raises NotUnpacked."""
     with tempfile.TemporaryDirectory(prefix="unpacked-") as name:
         folder = Path(name) / Path(shown).name
         try:

@@ -40,7 +40,8 @@ def roster_option(parser: Parser) -> None:
 
 
 def register(args: Namespace, whole_term: Term | None) -> Register:
-    """The roster and the groups next to `assignments.toml`, or here. Raises BadInput."""
+    """The students and groups of the class, from the files next to the term's `assignments.toml`, without a term from
+    the current folder; --roster names another roster. Raises BadInput."""
     from grader.marks import register as registers
     from grader.marks.assignments import BadTerm
 
@@ -62,7 +63,8 @@ def options(parser: Parser) -> None:
 
 
 def term(wanted: Path | None) -> Term | None:
-    """The term in the file that was asked for, or in `assignments.toml` here; None without one. Raises BadInput."""
+    """The term that the file `wanted` describes, by default `assignments.toml` here; None if there is none here. Raises
+    BadInput."""
     from grader.marks import assignments
 
     file = wanted or assignments.FILE
@@ -74,18 +76,20 @@ def term(wanted: Path | None) -> Term | None:
         sentence = _("There is no file {file}. Type: cp examples/course/assignments.toml .")
         raise BadInput(sentence.format(file=file)) from None
     except assignments.BadTerm as bad:
-        raise refusal(bad, check(wanted)) from None
+        raise refusal(bad, check_command(wanted)) from None
 
 
-def check(wanted: Path | None) -> str:
-    """The command that checks the file."""
+def check_command(wanted: Path | None) -> str:
+    """The command, without `python -m grader`, that checks this file of assignments; None: `assignments.toml` here."""
     return CHECK if wanted is None else f"{CHECK} --assignments {paths.typed(wanted)}"
 
 
 def marking(args: Namespace, command: str, *, default: str | None = None, is_name: bool = False) -> Marking | None:
-    """The marking of the assignment asked for; None if a command is about plain steps. Raises BadInput.
+    """The rules by which --assignment is marked; None without `assignments.toml`, or if only --step or --track is
+    given. Raises BadInput: the message says to type `command` with an assignment.
 
-    `default` is the name that means none; `is_name`: without a file, what was asked for is the name in other systems.
+    `default` is the value of --assignment if it isn't typed; `is_name`: without a file, any name is accepted, which is
+    then the one in other systems.
     """
     from grader.marks import assignments
     from grader.marks import marking as marks
@@ -117,11 +121,12 @@ def marking(args: Namespace, command: str, *, default: str | None = None, is_nam
     try:
         return marks.of(whole_term, wanted)
     except assignments.BadTerm as bad:
-        raise refusal(bad, check(args.assignments)) from None
+        raise refusal(bad, check_command(args.assignments)) from None
 
 
 def steps(args: Namespace, command: str) -> list[str]:
-    """The steps that were chosen, or those of the assignment. Raises BadInput."""
+    """The names of the steps of --assignment, or else those that --step and --track choose. Raises BadInput: type
+    `command` with a known one."""
     chosen = common.chosen_steps(args, command)
     if not args.assignment and not args.assignments:
         return chosen

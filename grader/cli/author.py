@@ -12,14 +12,14 @@ from grader.cli.parser import BadInput, Parser, Subcommand
 
 
 def _record(args: Namespace) -> None:
-    """Records the tapes of the chosen steps. Raises BadInput if a reference fails its checks."""
+    """Records the answers of the chosen steps for learners' kits. Raises BadInput if a reference fails its checks."""
     steps = common.chosen_steps(args, "record")
     common.require_solutions()
     from grader.author import recorder
 
     left_out = common.left_out(steps)
     try:
-        recorder.record_all(steps=steps, on_step=common.tell_size(len(recorder.recordable(steps))))
+        recorder.record_all(steps=steps, on_step=common.size_printer(len(recorder.recordable(steps))))
     except recorder.NotRecorded as failure:
         sentence = _("The reference fails its own check: {reason} Type: make prove")
         raise BadInput(sentence.format(reason=failure)) from None

@@ -20,7 +20,8 @@ FEW = 8  # of the files of each
 
 
 def say(done: Done, out: Path) -> None:
-    """Prints the scores, what has changed, and the cases for a person to look at."""
+    """Prints the scores of a graded class, what has changed, and the cases for a person to look at; `out` is the folder
+    of its results."""
     console.say(class_table.terminal(done.standings, done.kept))
     print(_("The class page is {file}, the scores are in {table}.", file=out / "index.html", table=out / "class.csv"))
     for table, where in class_page.imports(done.standings, own=True):
@@ -32,13 +33,14 @@ def say(done: Done, out: Path) -> None:
 
 
 def outcome(done: Done, *, strict: bool) -> int:
-    """The exit code: 1 if the grader failed, or, if that is asked for, if someone has no mark yet."""
+    """The exit code: 1 if the grader failed, or, if `strict`, if a student has no mark yet; else 0. Prints what to
+    do."""
     open_cases = sum(standing.is_open for standing in done.standings)
     if open_cases:
         sentence = _("A person must look at {count}: they have no mark yet, and the class page has them first.")
         print(sentence.format(count=open_cases), file=sys.stderr)
     failed = any(standing.grader_failed for standing in done.standings)
-    if failed and not common.said_of_steps():
+    if failed and not common.report_faulty_steps():
         print(_("Type the same command again to retry those that could not be graded."), file=sys.stderr)
     return int(failed or bool(strict and open_cases))
 
@@ -54,7 +56,7 @@ def _of_the_roster(done: Done) -> Iterator[str]:
 
 
 def _of_tables(done: Done) -> Iterator[str]:
-    """Lines on rows of the instructor's tables that were not applied, and on requests for a second look."""
+    """Lines on rows of the instructor's tables that were not applied, and on students who asked for a second look."""
     if done.unknown:
         sentence = _("Named in assignments.toml or the tables next to it, but not in the class: {names}.")
         yield sentence.format(names=", ".join(done.unknown))
@@ -91,7 +93,7 @@ def _of_files(done: Done, out: Path) -> Iterator[str]:
 
 
 def _few(names: Iterable[str]) -> str:
-    """Names in a line, at most as many as a screen shows."""
+    """The first SHOWN names, with commas, and how many more there are."""
     every = list(names)
     more = _(" and {count} more, on the class page", count=len(every) - SHOWN) if len(every) > SHOWN else ""
     return ", ".join(every[:SHOWN]) + more

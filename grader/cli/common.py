@@ -61,7 +61,7 @@ def device_option(parser: Parser, default: str) -> None:
 
 
 def device_name(text: str) -> str:
-    """Reads the name of a device, as torch names them."""
+    """The text, if it is a device as torch names them, or `all`. Raises Unfit for another."""
     if not language.DEVICE.fullmatch(text):
         raise Unfit(_("a device is named as torch names it: cpu, cuda, mps, xpu, or all"))
     return text
@@ -93,15 +93,16 @@ def patience_option(parser: Parser) -> None:
 # --- the language ----------------------------------------------------------------------------------------------------
 
 
-def speak(stream: object, encoding: str | None = None) -> None:
-    """Makes a stream write a question mark for every character that it can't encode."""
+def replace_unencodable(stream: object, encoding: str | None = None) -> None:
+    """Makes a text stream write a question mark for every character that it can't encode; `encoding` replaces its
+    own."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding=encoding, errors="replace")
 
 
 def spoken(words: Sequence[str]) -> str:
-    """The language of messages outside a command, also if the command line is invalid: that of --lang, else the
-    system's."""
+    """The code of the language for messages outside a command, also if its line is invalid: the first known one among
+    --lang in the `words` of the line, LANG= there, and the system's; else `en`."""
     languages = [after for word, after in itertools.pairwise(words) if word == "--lang"]
     languages += [word.partition("=")[2] for word in words if word.startswith(("--lang=", "LANG="))]
     for wanted in (*languages, None):
@@ -110,15 +111,16 @@ def spoken(words: Sequence[str]) -> str:
     return "en"
 
 
-def speak_in_stubs(args: argparse.Namespace) -> None:
-    """Writes the unedited stubs in the language, if one was asked for."""
+def translate_stubs(args: argparse.Namespace) -> None:
+    """Writes the stubs in `exercises` anew in the language of --lang or KIT_LANG, if one was given and none is
+    edited."""
     folder = args.submission
     if folder != EXERCISES or not (os.environ.get("KIT_LANG") or args.lang):
         return
     from grader.course import exercises
 
     with contextlib.suppress(OSError):
-        if written := exercises.in_language(folder):
+        if written := exercises.write_in_language(folder):
             sentence = _("Wrote the untouched files of {folder} in this language: {count}")
             print(sentence.format(folder=folder, count=len(written)), file=sys.stderr)
 
@@ -127,19 +129,21 @@ def speak_in_stubs(args: argparse.Namespace) -> None:
 
 
 def chosen_steps(args: argparse.Namespace, command: str) -> list[str]:
-    """The steps that --step and --track choose; empty if neither was given. Raises BadInput."""
+    """The names of the steps that --step and --track choose; empty if neither was given. Raises BadInput for an unknown
+    one: the message says to type `command` with a known one."""
     from grader.course import choice
 
     try:
         return choice.chosen(args.step, args.track)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         _require_names()
         option = "" if hasattr(args, "steps") else f"{unknown.option} "  # `messages 4` takes them without one
         raise refusal(unknown, f"{command} {option}{unknown.instead}") from None
 
 
 def one_step(wanted: str | None, command: str) -> str:
-    """The full name of one step. Raises BadInput without one, or for an unknown name."""
+    """The full name of the step with this name or number. Raises BadInput if it is None or unknown: the message says to
+    type `command` with a known one."""
     from grader.course import choice
 
     if wanted is None:
@@ -148,7 +152,7 @@ def one_step(wanted: str | None, command: str) -> str:
         raise BadInput(sentence.format(first=names[0], last=names[-1], command=command))
     try:
         return choice.single(wanted)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         _require_names()
         raise refusal(unknown, f"{command} {unknown.instead}") from None
 
@@ -158,7 +162,8 @@ def one_step(wanted: str | None, command: str) -> str:
 
 
 def limits(args: argparse.Namespace, command: str, patience: float = 1.0) -> Limits:
-    """The limits of a run: the required isolation layers, and the patience. Raises BadInput."""
+    """The limits of a run: the layers of --require-isolation, and `patience`, a factor on each deadline. Raises
+    BadInput for an unknown layer: the message says to type `command` with known ones."""
     from grader.base.limits import Limits
 
     if args.require_isolation is None:
@@ -177,7 +182,7 @@ def limits(args: argparse.Namespace, command: str, patience: float = 1.0) -> Lim
 
 
 def require_folder(folder: Path, command: str) -> None:
-    """Requires a folder of step files. Raises BadInput."""
+    """Raises BadInput if the folder is missing or can't be read: type `command` with another one."""
     if not folder.is_dir():
         sentence = _("There is no folder {folder}. Type: python -m grader {command} --submission FOLDER")
         raise BadInput(sentence.format(folder=folder, command=command))
@@ -188,24 +193,25 @@ def require_folder(folder: Path, command: str) -> None:
         raise BadInput(sentence.format(folder=folder, reason=error.strerror, command=command)) from None
 
 
-def require_parent(file: Path | None, instead: str) -> None:
-    """Requires the folder of a file that is written at the end; `instead` is the command to type next. Raises
-    BadInput."""
+def require_parent(file: Path | None, suggestion: str) -> None:
+    """Raises BadInput if a file can't be written at the end, since its folder is missing or it is a folder itself;
+    `suggestion` is the command to type, without `python -m grader`. None is no file, and fine."""
     if file is not None and (not file.parent.is_dir() or file.is_dir()):
         number = errno.EISDIR if file.is_dir() else errno.ENOENT
-        raise unwritable(file, OSError(number, os.strerror(number)), instead)
+        raise unwritable(file, OSError(number, os.strerror(number)), suggestion)
 
 
-def require_place(folder: Path, instead: str) -> None:
-    """Requires that a folder is there or can be made; `instead` is the command to type next. Raises BadInput."""
+def require_place(folder: Path, suggestion: str) -> None:
+    """Raises BadInput if a folder can't be made or written; `suggestion` is the command to type next."""
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         number = errno.EACCES if there.is_dir() else errno.EEXIST if there == folder else errno.ENOTDIR
-        raise unwritable(folder, OSError(number, os.strerror(number)), instead)
+        raise unwritable(folder, OSError(number, os.strerror(number)), suggestion)
 
 
 def left_out(names: list[str]) -> str:
-    """A line for each step that a kit leaves out because a package is missing here. Raises BadInput if all are."""
+    """A line, with its newline, for each of these steps that a kit leaves out because a package is missing here; empty
+    without one. Raises BadInput if all are left out."""
     from grader.course import steps
 
     lacking = steps.lacking(names)
@@ -221,13 +227,13 @@ def left_out(names: list[str]) -> str:
 
 
 def require_checkout() -> None:
-    """Requires a checkout, not a learner's kit; the steps may be incomplete. Raises BadInput."""
+    """Raises BadInput in a learner's kit, which has no solutions; those of a checkout may be incomplete."""
     if not HAS_SOLUTIONS:
         raise BadInput(_("This copy of the kit has no solutions. Type: make grade"))
 
 
 def require_solutions() -> None:
-    """Requires the solutions, with the folder of each step complete. Raises BadInput."""
+    """Raises BadInput without the solutions, or if the folder of a step is incomplete."""
     require_checkout()
     from grader.author import lint
 
@@ -235,15 +241,16 @@ def require_solutions() -> None:
 
 
 def require_references() -> None:
-    """Requires references that stubs can be generated from; other files may be missing. Raises BadInput."""
+    """Raises BadInput if stubs can't be generated from a reference; other files may be missing."""
     if HAS_SOLUTIONS:
         from grader.author import lint
 
         _refuse(lint.in_references())
 
 
-def said_of_steps() -> bool:
-    """Reports mistakes in the steps themselves, if there are any: then the engine is not at fault."""
+def report_faulty_steps() -> bool:
+    """Prints the mistakes in the folders of the steps; returns whether there are any: then the engine is not at fault.
+    False, and nothing printed, in a learner's kit and with KIT_DEBUG."""
     if not HAS_SOLUTIONS or os.environ.get("KIT_DEBUG"):
         return False
     from grader.author import lint
@@ -256,30 +263,33 @@ def said_of_steps() -> bool:
     return False
 
 
-def make_folder(folder: Path, instead: str) -> None:
-    """Makes a folder and those above it; `instead` is the command to type if it can't be made. Raises BadInput."""
+def make_folder(folder: Path, suggestion: str) -> None:
+    """Makes a folder and those above it. Raises BadInput if it can't be made; `suggestion` is the command to type."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error, instead) from None
+        raise unwritable(folder, error, suggestion) from None
 
 
-def unwritable(file: Path | str, error: OSError, instead: str) -> BadInput:
-    """The message for a file that can't be written; `instead` is the command to type next."""
+def unwritable(file: Path | str, error: OSError, suggestion: str) -> BadInput:
+    """The error, not raised, for a file or folder that can't be written; `suggestion` is the command to type next,
+    without `python -m grader`."""
     sentence = _("{file} can't be written ({reason}). Type: {command}")
-    return BadInput(sentence.format(file=file, reason=error.strerror, command=f"python -m grader {instead}"))
+    return BadInput(sentence.format(file=file, reason=error.strerror, command=f"python -m grader {suggestion}"))
 
 
-def write(file: Path, content: str | bytes, instead: str) -> None:
-    """Writes a file whole or not at all; `instead` is the command to type if it can't be written. Raises BadInput."""
+def write(file: Path, content: str | bytes, suggestion: str) -> None:
+    """Writes a file whole or not at all. Raises BadInput if it can't be written; `suggestion` is the command to type
+    next."""
     try:
         files.write(file, content)
     except OSError as error:
-        raise unwritable(file, error, instead) from None
+        raise unwritable(file, error, suggestion) from None
 
 
-def tell_size(total: int) -> Callable[[str, int], None]:
-    """A function that prints a line for each recorded step, of `total`, with the time left."""
+def size_printer(total: int) -> Callable[[str, int], None]:
+    """A function to call with the name and the bytes of each recorded step, of `total` steps: it prints them with the
+    time left."""
     began, done = time.monotonic(), 0
 
     def tell(name: str, size: int) -> None:
@@ -294,7 +304,8 @@ def tell_size(total: int) -> Callable[[str, int], None]:
 
 @contextlib.contextmanager
 def recording(folder: Path, command: str) -> Iterator[None]:
-    """Turns errors of recording tapes into a kit in `folder` into one line. Raises BadInput."""
+    """Raises BadInput in place of the errors of a block that records answers into a kit in `folder`; the message says
+    to type `command` with another folder."""
     from grader.author.recorder import NotRecorded
 
     try:
@@ -309,7 +320,7 @@ def recording(folder: Path, command: str) -> Iterator[None]:
 
 
 def _require_names() -> None:
-    """Requires well-named folders and unique numbers, so that a step that is not found does not exist."""
+    """Raises BadInput if folders of steps are misnamed or share a number: then a step that is not found may exist."""
     if HAS_SOLUTIONS:
         from grader.author import lint
 
@@ -317,5 +328,6 @@ def _require_names() -> None:
 
 
 def _refuse(problems: list[str]) -> None:
+    """Raises BadInput with these lines, if there are any."""
     if problems:
         raise BadInput("\n".join([*problems, _("This is for the author of the step. Type: make prove")]))

@@ -76,7 +76,7 @@ def _words(parser: Parser) -> Iterator[str]:
 
 
 def _cases(choices: dict[str, str]) -> str:
-    """The branches of a shell's `case`."""
+    """The branches of a shell's `case`, from patterns to the words that complete what matches, a line for each."""
     return "\n".join(f'    {pattern}) choices="{words}" ;;' for pattern, words in choices.items())
 
 

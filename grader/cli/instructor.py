@@ -108,7 +108,8 @@ def _class(args: Namespace) -> int:
 
 
 def _require_places(args: Namespace, submissions: Path, out: Path, command: str, register: Register) -> None:
-    """Requires a class to grade, and that results and gradebook can be written. Raises BadInput."""
+    """Raises BadInput if `submissions` is no class, or if results can't be written to `out` or to the gradebook; the
+    message says to type `command` with other options."""
     from grader.classes import class_list
 
     try:
@@ -120,14 +121,14 @@ def _require_places(args: Namespace, submissions: Path, out: Path, command: str,
         return
     from grader.classes import gradebook
 
-    instead = f"{command} --gradebook {SQLITE}gradebook.db"
+    suggestion = f"{command} --gradebook {SQLITE}gradebook.db"
     if args.gradebook.startswith(SQLITE):
-        common.require_parent(Path(args.gradebook.removeprefix(SQLITE)), instead)
+        common.require_parent(Path(args.gradebook.removeprefix(SQLITE)), suggestion)
     try:
         gradebook.require(args.gradebook)
     except gradebook.NoGradebook as problem:
         sentence = _("The gradebook can't be opened ({reason}). Type: python -m grader {command}")
-        raise BadInput(sentence.format(reason=problem, command=instead)) from None
+        raise BadInput(sentence.format(reason=problem, command=suggestion)) from None
 
 
 def _release_line(parser: Parser) -> None:
@@ -172,7 +173,7 @@ def _release(args: Namespace) -> None:
 
 
 def _tracks_of(steps: list[str]) -> set[str]:
-    """The tracks of the chosen steps; the core if none were chosen."""
+    """The names of the tracks of these steps; that of the core without steps."""
     from grader.course import choice
 
     return {paths.step_folder(step).parent.name for step in steps} or {choice.CORE}
@@ -220,7 +221,8 @@ def _kit_line(parser: Parser) -> None:
 
 
 def _kit(args: Namespace) -> None:
-    """Records tapes, and writes the learner's kit as a folder and a zip file."""
+    """Records the right and wrong answers of the steps, and writes the learner's kit as a folder and a zip file. Raises
+    BadInput."""
     steps = assigned.steps(args, "kit")
     common.require_solutions()
     from grader.author import kit as building
@@ -239,7 +241,7 @@ def _kit(args: Namespace) -> None:
             flush=True,
         )
         count = len(recorder.recordable(tracks.with_needed(steps)))
-        archive = building.build(folder, steps, common.tell_size(count), with_solutions=args.solutions)
+        archive = building.build(folder, steps, common.size_printer(count), with_solutions=args.solutions)
     sentence = _("The learner's kit is {folder}, and as one file {archive} ({size:.1f} MB).")
     print(sentence.format(folder=folder, archive=archive, size=archive.stat().st_size / 1e6))
     print(left_out, end="", file=sys.stderr)

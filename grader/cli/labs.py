@@ -53,7 +53,7 @@ def _lab_line(parser: Parser) -> None:
 
 
 def _demo_line(parser: Parser) -> None:
-    """Adds the options of `lab`."""
+    """Adds the options of `demo`, which are those of `lab` too."""
     _common_options(parser)
     _seconds_option(parser)
     predicted = _("Your prediction: a number or words; empty for none.")
@@ -102,8 +102,9 @@ def _gpt2_line(parser: Parser) -> None:
     )
 
 
-def _runs(command: str, module: str) -> Callable[[Namespace], int]:
-    """The function that runs a command: `run` of a module, a capstone's without the name of its top folder."""
+def _runner(command: str, module: str) -> Callable[[Namespace], int]:
+    """A function that runs a command: it calls `run(options)` of `module`, a dotted name in `grader`, or in the folder
+    of the solutions without its name, and returns the exit code."""
 
     def run(options: Namespace) -> int:
         """Imports the command's module, which loads torch, and runs it. Returns its exit code; raises BadInput."""
@@ -125,15 +126,17 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 
 
 def _demo(args: Namespace) -> int:
+    """Runs the lab `generate`, without a prediction by default. Returns its exit code; raises BadInput."""
     args.name, args.predict = "generate", args.predict or ""
-    return _runs("demo", "grader.labs.command")(args)
+    return _runner("demo", "grader.labs.command")(args)
 
 
 def _one_device(wanted: str, command: str) -> str:
-    """The device of a command that runs on one. Raises BadInput if it is not there."""
+    """The device to run on: for `all` the accelerator, if there is one. Raises BadInput, with `command` to type on the
+    CPU, if it is not here."""
     from grader.calls import devices
 
-    device = devices.one(wanted)
+    device = devices.single(wanted)
     if not devices.is_there(device):
         sentence = _("There is no {device} device here. Type: python -m grader {command} --device cpu")
         raise BadInput(sentence.format(device=device, command=command))
@@ -143,18 +146,18 @@ def _one_device(wanted: str, command: str) -> str:
 COMMANDS = [
     Subcommand(
         "lab", N_("Run a lab, an experiment with your own code; list them."), _lab_line,
-        _runs("lab", "grader.labs.command"),
+        _runner("lab", "grader.labs.command"),
     ),
-    Subcommand("train", N_("Train your own GPT on a text."), _train_line, _runs("train", f"{CAPSTONE}_train.train")),
+    Subcommand("train", N_("Train your own GPT on a text."), _train_line, _runner("train", f"{CAPSTONE}_train.train")),
     Subcommand(
         "generate", N_("Have the trained GPT go on with a text."), _generate_line,
-        _runs("generate", f"{CAPSTONE}_writing.generate"),
+        _runner("generate", f"{CAPSTONE}_writing.generate"),
     ),
     Subcommand(
         "demo", N_("Tokenise a text and let a small GPT go on with it."), _demo_line, _demo,
     ),
     Subcommand(
         "gpt2", N_("Load GPT-2's weights into your GPT and go on with a text."), _gpt2_line,
-        _runs("gpt2", f"{CAPSTONE}_gpt2.gpt2"),
+        _runner("gpt2", f"{CAPSTONE}_gpt2.gpt2"),
     ),
 ]  # fmt: skip

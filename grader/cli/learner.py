@@ -40,13 +40,14 @@ def _grade_line(parser: Parser) -> None:
 
 
 def _grade(args: Namespace) -> None:
+    """Grades a submission, and prints or writes the report as the options say. Raises BadInput."""
     if args.open and args.html is None:
         raise BadInput(_("There is no page to open. Type: python -m grader grade --html report.html --open"))
     names = common.chosen_steps(args, "grade")
     limits = common.limits(args, "grade", args.patience)
     common.require_folder(args.submission, "grade")
-    if str(args.json) != "-":
-        common.require_parent(args.json, "grade --json report.json")
+    to_stdout = str(args.json) == "-"
+    common.require_parent(None if to_stdout else args.json, "grade --json report.json")
     common.require_parent(args.html, "grade --html report.html")
     from grader.judge import launcher
 
@@ -54,7 +55,7 @@ def _grade(args: Namespace) -> None:
         from grader.course import choice, submissions, unread
         from grader.judge import grader as grading
 
-        common.speak_in_stubs(args)
+        common.translate_stubs(args)
         read = submissions.read(args.submission)
         if nothing_found := unread.without_answer(read):
             raise BadInput(nothing_found)
@@ -65,9 +66,8 @@ def _grade(args: Namespace) -> None:
 
             with console.progress(len(wanted)) as advance:
                 report = grader.grade(read, wanted, device=args.device, seed=args.seed, on_step=advance)
-    to_stdout = args.json is not None and str(args.json) == "-"
     if to_stdout:
-        common.speak(sys.stdout, encoding="utf-8")
+        common.replace_unencodable(sys.stdout, encoding="utf-8")
         sys.stdout.write(results.as_json(report))
     else:
         if args.json is not None:
@@ -75,14 +75,15 @@ def _grade(args: Namespace) -> None:
         if args.editor:
             _for_an_editor(report, args.submission)
             return
-        note = _noted(args.submission, read, report, chosen=bool(names))
-        console.show(report, _again(args.submission), note, every_check=args.v)
+        note = _save_verdicts(args.submission, read, report, chosen=bool(names))
+        console.show(report, _grade_command(args.submission), note, every_check=args.v)
     if args.html is not None:
         _write_page(report, args, to_stdout)
 
 
-def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> str:
-    """Saves the verdicts of a learner's own folder; the progress in a line, unless steps were chosen."""
+def _save_verdicts(folder: Path, read: Submission, report: Report, *, chosen: bool) -> str:
+    """Saves the verdicts in `folder` if it is a learner's own. Returns lines on the progress in all tracks, empty if
+    the steps were `chosen`."""
     from grader.learner import progress, track_list, verdicts
 
     if folder == EXERCISES or (folder / verdicts.FILE.parent).is_dir():
@@ -92,7 +93,7 @@ def _noted(folder: Path, read: Submission, report: Report, *, chosen: bool) -> s
 
 
 def _report(args: Namespace) -> None:
-    """Grades, writes the page and opens it."""
+    """Does what `grade` does, writes the report as a page and opens it. Raises BadInput."""
     args.html, args.open = args.html or REPORT, True
     if args.html == REPORT:
         common.make_folder(REPORT.parent, "report --html OTHER.html")
@@ -119,8 +120,8 @@ def _write_page(report: Report, args: Namespace, to_stdout: bool) -> None:
         print(_("No browser was found here: open that file in one."), file=sys.stderr)
 
 
-def _again(folder: Path) -> str:
-    """The command that grades this folder again."""
+def _grade_command(folder: Path) -> str:
+    """The command that grades this folder again, in the spelling that the person types."""
     command = "make grade" if folder == EXERCISES else f"python -m grader grade --submission {paths.typed(folder)}"
     return language.typed(command)
 
@@ -135,7 +136,7 @@ def _exercises_line(parser: Parser) -> None:
 
 
 def _exercises(args: Namespace) -> None:
-    """Writes the stubs, or with --solved the references, into a folder."""
+    """Writes the stubs, or with --solved the references, into a folder, and prints what was done. Raises BadInput."""
     common.require_references()
     if args.solved:
         common.require_solutions()
@@ -192,7 +193,7 @@ def _submission_line(parser: Parser) -> None:
 
 
 def _tracks(args: Namespace) -> None:
-    """Grades what has no verdict yet, and prints the tracks."""
+    """Grades the steps with work that has no verdict yet, and prints the tracks and the progress in them."""
     common.require_folder(args.submission, "tracks")
     from grader.judge.grader import Grader
     from grader.learner import current, progress, track_list
@@ -210,7 +211,7 @@ def _tracks(args: Namespace) -> None:
 
 
 def _step_line(parser: Parser) -> None:
-    """Adds the step, the language and the submission."""
+    """Adds the argument STEP, and the options --step, --lang and --submission."""
     parser.argument("STEP", into="step_name", help=_("A step: its name or number."))
     parser.option("--step", metavar="STEP", help=_("A step: its name or number."))
     common.language_option(parser)
@@ -218,7 +219,8 @@ def _step_line(parser: Parser) -> None:
 
 
 def _current(args: Namespace, command: str) -> str:
-    """The step that is meant: the one named, else the first that does not pass. Raises BadInput."""
+    """The full name of the step to show: the one typed, else the first that does not pass, which is graded and printed.
+    Raises BadInput, with `command` to type, if all pass or the name is unknown."""
     wanted = args.step_name or args.step
     if wanted:
         return common.one_step(wanted, command)
@@ -255,7 +257,7 @@ def _repro_line(parser: Parser) -> None:
 
 
 def _repro(args: Namespace) -> None:
-    """Writes the program that reproduces a failing call, and runs it."""
+    """Writes the program that repeats a step's first failing call, and runs it unless --write-only. Raises BadInput."""
     wanted = args.step_name or args.step
     name = common.one_step(wanted, "repro") if wanted else None
     common.require_folder(args.submission, "repro")
@@ -313,7 +315,7 @@ def _solution(args: Namespace) -> None:
 
 
 def _reset(args: Namespace) -> None:
-    """Puts the stub back, keeps the work, and prints where it is. Raises BadInput."""
+    """Replaces a step's file by its stub, keeps the work as a dated copy, and prints its path. Raises BadInput."""
     name = common.one_step(args.step_name or args.step, "reset")
     common.require_folder(args.submission, "reset")
     from grader.course import lessons
@@ -333,11 +335,11 @@ def _reset(args: Namespace) -> None:
 
 
 def _doctor(args: Namespace) -> int:
-    """Prints the state of this machine; the exit code is 0 if `make grade` works."""
+    """Prints the state of this machine. Returns the exit code: 0 if `make grade` works, else 1."""
     from grader.learner import doctor as examination
     from grader.report import console
 
-    with console.waiting() as looking_at:
+    with console.status_line() as looking_at:
         findings = list(examination.examine(args.submission, looking_at))
     console.say(examination.table(findings))
     return 0 if examination.works(findings) else 1

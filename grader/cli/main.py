@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from grader import __version__
 from grader.base import language
 from grader.base.language import gettext as _
-from grader.cli.common import HAS_SOLUTIONS, N_, said_of_steps, speak, spoken
+from grader.cli.common import HAS_SOLUTIONS, N_, replace_unencodable, report_faulty_steps, spoken
 from grader.cli.parser import BadInput, Misunderstood, Parser, Subcommand, capitals, is_named, page, refusal
 
 CALLED = language.TYPED or "python -m grader"
@@ -30,6 +31,7 @@ UNWRITABLE = (
     errno.EIO,
     errno.EDQUOT,
 )  # of a stream; what a file can't hold is reported by what writes it
+UNFIT = (PermissionError, IsADirectoryError, NotADirectoryError)  # a file's owner can mend it
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),
@@ -46,12 +48,12 @@ def main(early: Any = None) -> int:
     error. `early`: a process that loads torch already."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  closed, as by `>&-`; it stays open to the end
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    speak(sys.stdout)
-    speak(sys.stderr)
+    replace_unencodable(sys.stdout)
+    replace_unencodable(sys.stderr)
     for size in ("COLUMNS", "LINES"):  # a terminal of no size is one of unknown size
         if os.environ.get(size, "").strip("0 ") == "":
             os.environ.pop(size, None)
-    words = _without_language(sys.argv[1:]) or ["--help"]
+    words = _take_language(sys.argv[1:]) or ["--help"]
     if language.TYPED == "make" or any(map(is_named, words)):
         language.respell = as_typed
     with language.use(spoken(words)), _stopped_by_signals():
@@ -73,8 +75,8 @@ def main(early: Any = None) -> int:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and a terminal that is closed stop a command as Ctrl-C does, with everything ended that was started. One
-    that is ignored, as by `nohup`, stays ignored."""
+    """Inside the block SIGTERM and SIGHUP raise KeyboardInterrupt with their number, as Ctrl-C does, so that everything
+    that was started is ended. A signal that is ignored, as by `nohup`, stays ignored."""
 
     def stop(number: int, _frame: object) -> None:
         raise KeyboardInterrupt(number)
@@ -90,8 +92,8 @@ def _stopped_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _without_language(words: list[str]) -> list[str]:
-    """The words without `KIT_LANG=ko`, which is set for this process."""
+def _take_language(words: list[str]) -> list[str]:
+    """Sets KIT_LANG in the environment if a word is `KIT_LANG=ko`; returns the other words."""
     for word in words:
         if word.startswith("KIT_LANG="):
             os.environ["KIT_LANG"] = word.partition("=")[2]
@@ -118,7 +120,8 @@ def _discard_output() -> None:
 
 
 def run(words: Sequence[str], early: Any = None) -> int:
-    """Runs one command line, in the language in use, and returns its exit code. Raises BadInput."""
+    """Runs one command line, in the language in use, and returns its exit code. Raises BadInput. `early`: a process
+    that loads torch already."""
     if words[0].startswith("-"):
         if words[0] == "--version":
             print("attention-from-scratch", __version__)
@@ -139,8 +142,8 @@ def run(words: Sequence[str], early: Any = None) -> int:
 
 
 def _language(command: Subcommand, typed: str, wanted: str | None) -> str:
-    """The language of a command. Raises BadInput if it is unknown, except for a command that examines it: that speaks
-    English."""
+    """The code of the language to run a command in: `wanted`, else the system's. Raises BadInput if it is unknown,
+    except for `doctor`, which examines it: English. `typed`: the arguments to repeat in the message."""
     try:
         return language.choose(wanted)
     except language.UnknownLanguage as unknown:
@@ -152,7 +155,7 @@ def _language(command: Subcommand, typed: str, wanted: str | None) -> str:
 
 
 def parser_of(command: Subcommand) -> Parser:
-    """The parser for the line of a command."""
+    """A parser with the options and arguments of a command, its help in the language in use."""
     described = [_(sentence) for sentence in (command.summary, command.note) if sentence]
     parser = Parser(f"{CALLED} {command.name}", " ".join(described))
     command.declare(parser)
@@ -160,7 +163,7 @@ def parser_of(command: Subcommand) -> Parser:
 
 
 def commands(group: str) -> list[Subcommand]:
-    """The commands of one module here: learner, instructor, term or author."""
+    """The commands of a group, a key of GROUPS; its module here is imported."""
     group_commands: list[Subcommand] = importlib.import_module(f"grader.cli.{group}").COMMANDS
     return group_commands
 
@@ -179,7 +182,7 @@ def overview() -> str:
 
 
 def _find(name: str) -> Subcommand:
-    """The command of this name; groups are imported until it is found. Raises Misunderstood."""
+    """The command of this name; groups are imported until it is found. Raises Misunderstood, with the names like it."""
     names: list[str] = []
     for command in every_command():
         if command.name == name:
@@ -199,7 +202,8 @@ def every_command() -> Iterator[Subcommand]:
 
 
 def _run(words: list[str], early: Any) -> int:
-    """Runs one command line; reports an error in one line."""
+    """Runs one command line, prints an expected error in one line, and returns the exit code; other errors are
+    raised."""
     try:
         return run(words, early)
     except Misunderstood as problem:
@@ -218,13 +222,13 @@ def _run(words: list[str], early: Any) -> int:
         print(language.typed(sentence), file=sys.stderr)
         return 128 + int((stopped.args or (signal.SIGINT,))[0])
     except Exception as error:
-        if _is_of_a_stream(error) or not _said(error):
+        if _is_of_a_stream(error) or not _print_reason(error):
             raise
         return 2
 
 
 def _in_capitals(sentence: str, name: str) -> str:
-    """The sentence with the options of this command as NAME, if they are typed so."""
+    """The sentence with the options of the command `name` as NAME, if the person types them so."""
     command = next((command for command in every_command() if command.name == name), None)
     if command is None or language.respell is not as_typed:
         return sentence
@@ -237,8 +241,13 @@ def _is_of_a_stream(error: Exception) -> bool:
     return isinstance(error, OSError) and error.filename is None and error.errno in (errno.EPIPE, *UNWRITABLE)
 
 
-def _said(error: Exception) -> bool:
-    """Reports why grading failed; False for an unknown error."""
+def _print_reason(error: Exception) -> bool:
+    """Prints why a command failed, and returns True; False, and nothing printed, for an unknown error."""
+    if isinstance(error, UNFIT) and error.filename is not None and not os.environ.get("KIT_DEBUG"):
+        sentence = _("{file} can't be read or written ({reason}). Type: ls -ld {quoted}")
+        file = os.fsdecode(error.filename)
+        print(sentence.format(file=file, reason=error.strerror, quoted=shlex.quote(file)), file=sys.stderr)
+        return True
     from grader.judge import grader as grading
     from grader.judge.launcher import GraderError
 
@@ -247,7 +256,7 @@ def _said(error: Exception) -> bool:
         return True
     is_ours = isinstance(error, GraderError)
     # What ended or never started says nothing of the steps, and looking through them takes half a minute.
-    if (not is_ours or isinstance(error, grading.BrokenJudge | grading.UnfitCopy)) and said_of_steps():
+    if (not is_ours or isinstance(error, grading.BrokenJudge | grading.UnfitCopy)) and report_faulty_steps():
         return True
     if not is_ours:
         return False

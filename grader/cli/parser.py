@@ -33,7 +33,7 @@ class BadInput(Exception):
 
 
 def refusal(problem: object, command: str) -> BadInput:
-    """The error with this problem, and the command to type next."""
+    """The error, not raised, with this sentence and the command to type next, without `python -m grader`."""
     return BadInput(_("{problem} Type: {command}", problem=problem, command=f"python -m grader {command}"))
 
 
@@ -122,11 +122,12 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
-        """Raises an error of argparse itself, in English: no known input causes one."""
+        """Raises Misunderstood with an error of argparse itself, in English: no known input causes one."""
         raise Misunderstood(message)
 
     def _take(self, words: list[str], args: argparse.Namespace) -> None:
-        """Assigns the words to the arguments that were not typed by name, in order."""
+        """Sets each argument of the line in `args`: the value typed by name, else the next of `words`. Raises
+        Misunderstood if a required one is missing or a word is left."""
         for argument in self.arguments:
             value = self.named.get(argument.name) or (words.pop(0) if words else None)
             if argument.required and not value:
@@ -136,8 +137,9 @@ class Parser(argparse.ArgumentParser):
             raise Misunderstood(_("Unexpected arguments: {arguments}.").format(arguments=" ".join(words)))
 
     def _dashed(self, before: str, word: str) -> list[str]:
-        """`--step=4` for `STEP=4`, nothing for an argument, which is noted; another word as it is. Raises
-        Misunderstood."""
+        """A word as argparse reads it: [`--step=4`] for `STEP=4`; [] for an argument, kept in `named`, and for an empty
+        value; another word as it is, also if `before`, the word before it, is an option that waits for its value.
+        Raises Misunderstood for an unknown NAME."""
         found = WORD.fullmatch(word)
         if found is None or (before.startswith("-") and before not in self.flags and "=" not in before):
             return [word]
@@ -154,7 +156,7 @@ class Parser(argparse.ArgumentParser):
         return [f"{option}={value}"] if value or option in self.may_be_empty else []
 
     def spelled(self, option: str) -> str:
-        """An option as it was typed: `--step` or `STEP`."""
+        """The option `--step` as it was typed in this line: `--step` or `STEP`."""
         return capitals(option) if option in self.in_capitals else option
 
     def as_names(self, words: Sequence[str]) -> list[str] | None:
@@ -178,7 +180,7 @@ class Parser(argparse.ArgumentParser):
         return spelled
 
     def typed(self, args: argparse.Namespace) -> str:
-        """The arguments that have to be typed again with the command, each after a space."""
+        """The values of the required arguments, quoted for a shell, each after a space: to type the command again."""
         return "".join(f" {paths.typed(Path(getattr(args, a.into)))}" for a in self.arguments if a.required)
 
     # --- --help ---
@@ -216,7 +218,7 @@ class _Store(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: object, _option: str | None = None
     ) -> None:
-        """Raises Misunderstood if the value is missing or unfit."""
+        """Stores the converted value in `args`. Raises Misunderstood if it is missing or unfit."""
         assert isinstance(parser, Parser)
         option = parser.spelled(self.option_strings[0])
         if value is MISSING or (not value and self.convert is Path):  # Path("") would be the current folder
@@ -233,17 +235,18 @@ class _Store(argparse.Action):
 
 
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Reads an integer within bounds."""
+    """A function that reads an integer from `least` to `most`, without a bound if None. It raises Unfit for other
+    text."""
     return partial(_within, int, _("not an integer"), least, most)
 
 
 def number(least: float, most: float) -> Callable[[str], float]:
-    """Reads a number within bounds."""
+    """A function that reads a number from `least` to `most`. It raises Unfit for other text."""
     return partial(_within, float, _("not a number"), least, most)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader of an option that takes one of these words. Raises Unfit for another."""
+    """A function that returns a text if it is one of these words. It raises Unfit for another."""
 
     def convert(text: str) -> str:
         if text not in choices:
@@ -270,7 +273,8 @@ def _within(read: Callable[[str], Number], otherwise: str, least: float, most: f
 
 
 def page(usage: str, summary: str, sections: Sequence[tuple[str, list[tuple[str, str]]]]) -> Iterator[str]:
-    """The lines of a help text: usage, description, and tables with headings."""
+    """The lines of a help text: usage, description, and a table for each section that has rows: its heading, and its
+    rows of a name and a description."""
     width = columns()
     filled = [(heading, rows) for heading, rows in sections if rows]
     left = max((len(name) for _heading, rows in filled for name, _text in rows), default=0) + INDENT + 2
@@ -284,7 +288,7 @@ def page(usage: str, summary: str, sections: Sequence[tuple[str, list[tuple[str,
 
 
 def columns() -> int:
-    """The width of the terminal; 80 columns if it is unknown."""
+    """The width of the terminal in columns, at most MOST_COLUMNS; 80 if it is unknown."""
     try:
         return min(int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns), MOST_COLUMNS)
     except (OSError, ValueError):
@@ -292,7 +296,8 @@ def columns() -> int:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A text in lines, broken at its spaces; a Hangul syllable takes two columns, which textwrap does not know."""
+    """A text in lines of at most `width` columns, broken at its spaces; a Hangul syllable takes two, which textwrap
+    does not know."""
     import unicodedata
 
     lines: list[str] = []

@@ -52,7 +52,7 @@ def _term(args: Namespace) -> None:
         for name in whole_term.assignments:
             marks.of(whole_term, name)
     except assignments.BadTerm as bad:
-        raise refusal(bad, assigned.check(args.assignments)) from None
+        raise refusal(bad, assigned.check_command(args.assignments)) from None
     register = assigned.register(args, whole_term)
     by_assignment = results.marks_of(args.results, whole_term, register)
     if by_assignment:
@@ -84,8 +84,9 @@ def _project_line(parser: Parser) -> None:
 
 
 def _project(args: Namespace) -> None:
-    """Writes slides of a class's mistakes without names, and the same for staff with each student's code."""
-    graded = _graded(args, "project")
+    """Writes slides of a class's mistakes without names, and the same for staff with each student's code. Raises
+    BadInput."""
+    graded = _graded(args)
     from grader.feedback import mistakes, pages
 
     shown = mistakes.mistakes(graded.entries, graded.sources())
@@ -107,12 +108,12 @@ def _items_line(parser: Parser) -> None:
 
 def _items(args: Namespace) -> None:
     """Writes the analysis of the checks of a class, or with --draft a draft of a misconception."""
-    graded = _graded(args, "items")
+    graded = _graded(args)
     from grader.feedback import items, pages
 
     clusters = items.clusters(graded.entries)
     if args.draft is not None:
-        _draft(args.draft, graded, "items " + paths.typed(graded.folder))
+        _write_draft(args.draft, graded, "items " + paths.typed(graded.folder))
         return
     analysis = items.items(graded.entries)
     folder = paths.typed(graded.folder)
@@ -130,8 +131,9 @@ def _items(args: Namespace) -> None:
     )
 
 
-def _draft(number: int, graded: GradedClass, command: str) -> None:
-    """Writes the draft of a misconception into its step's folder."""
+def _write_draft(number: int, graded: GradedClass, command: str) -> None:
+    """Writes a draft of a misconception, from the unrecognised wrong answer of this number in `items.html`, from 1,
+    into its step's folder. Raises BadInput, with `command` to type, if there is no such answer or no draft of it."""
     from grader.feedback import drafts, items
 
     clusters = items.clusters(graded.entries)
@@ -167,6 +169,7 @@ def _similar_line(parser: Parser) -> None:
 
 
 def _require_folders(folders: Iterable[Path]) -> None:
+    """Raises BadInput for the first that is missing."""
     for folder in folders:
         if not folder.is_dir():
             raise refusal(_("There is no folder {folder}.", folder=folder), "similar SUBMISSIONS")
@@ -186,7 +189,7 @@ def _similar(args: Namespace) -> None:
         compared = results.compared(Path(args.submissions), args.known, steps, args.results)
     except results.NoResults as problem:
         raise refusal(problem, "similar examples/course/submissions") from None
-    with console.counted(len(compared.students) + len(compared.known)) as advance:
+    with console.reading_progress(len(compared.students) + len(compared.known)) as advance:
         pairs = similarity.pairs(compared.students, compared.stubs, compared.known, compared.wrong, advance)
     groups = similarity.same_files(compared.students, compared.stubs)
     args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -217,7 +220,7 @@ def _feedback_line(parser: Parser) -> None:
 
 def _feedback(args: Namespace) -> None:
     """Packs the pages for Moodle or Canvas, and prints how to upload them. Raises BadInput."""
-    graded = _graded(args, "feedback")
+    graded = _graded(args)
     from grader.classes import hand_back
 
     out = args.out or graded.folder / f"feedback-{args.to}.zip"
@@ -271,8 +274,8 @@ def _convert(args: Namespace) -> None:
     print(_("The results are in {file}.", file=args.out))
 
 
-def _graded(args: Namespace, command: str) -> GradedClass:
-    """The class that was graded. Raises BadInput."""
+def _graded(args: Namespace) -> GradedClass:
+    """The graded class in the folder RESULTS, by default dist/class. Raises BadInput without results there."""
     from grader.classes import results
 
     folder = Path(args.results or CLASS)

@@ -25,7 +25,7 @@ def _watch_line(parser: Parser) -> None:
 
 
 def _watch(args: Namespace) -> None:
-    """Runs watch mode, or with --page the course's page, until the learner ends it."""
+    """Runs watch mode, or with --page the course's page, until the learner ends it. Raises BadInput."""
     names = common.chosen_steps(args, "watch")
     start = common.one_step(args.step_name, "watch") if args.step_name else next(iter(names), None)
     common.require_folder(args.submission, "watch")
@@ -44,7 +44,9 @@ def _show_course(
     folder: Path, start: str | None, device: str, required: tuple[str, ...] = (), names: Sequence[str] = (),
     *, place: str = "/",
 ) -> None:  # fmt: skip
-    """Serves the page of the course until it is ended. Raises BadInput if its packages are missing."""
+    """Serves the page of the course until it is ended, opened at the step `start`, else at the path `place` of its URL.
+    `required`: isolation layers; `names`: the steps to cover, by default the learner's. Raises BadInput if the page's
+    packages are missing."""
     try:
         from grader.web import course
     except ModuleNotFoundError as missing:
@@ -62,7 +64,7 @@ def _course_line(parser: Parser) -> None:
 
 def _course(args: Namespace) -> None:
     start = common.one_step(args.step_name, "course") if args.step_name else None
-    common.speak_in_stubs(args)
+    common.translate_stubs(args)
     _begin_course(args, "course", start)
 
 
@@ -77,7 +79,8 @@ def _explore(args: Namespace) -> None:
 
 
 def _begin_course(args: Namespace, command: str, start: str | None, place: str = "/") -> None:
-    """Runs the course's page, opened at `place`."""
+    """Serves the course's page, opened at the step `start`, else at the path `place` of its URL. Raises BadInput, with
+    `command` to type, without the folder."""
     common.require_folder(args.submission, command)
     if sys.stdout.isatty():
         print(_("Loading torch, once …"), flush=True)

@@ -46,7 +46,7 @@ MAX_LOOKED_AT = stubs.MAX_STUB  # characters of a cell that is parsed, and of th
 MAX_PARSED = 512 << 10  # characters of all the cells of a submission that are parsed: twice what its answers may have
 
 
-class Damaged(ValueError):
+class DamagedNotebook(ValueError):
     """The file is not a notebook of format 4."""
 
 
@@ -114,10 +114,10 @@ class _ReadCell(msgspec.Struct):
 
 def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
     """The source of every answer cell, by step; nothing for a step that has a cell of points but no answer. Also
-    returns the other code cells, by their number among all.
+    returns the other code cells, by their number among all cells, from 1. `data`: the bytes of the file.
 
     Cells that nbgrader marks come first, then those that start with the step's name, then those that define what it
-    asks for: written ones are preferred to stubs. Raises Damaged.
+    asks for: written ones are preferred to stubs. Raises DamagedNotebook.
     """
     by_step: dict[str, list[str]] = {}
     marked: dict[str, list[str]] = {}
@@ -126,7 +126,7 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
     for number, (_kind, source, identity, is_answer) in code:
         if is_answer and STEP_NAME.fullmatch(identity):
             by_step.setdefault(identity, []).append(source)
-        elif step := beginning(source):
+        elif step := named_step(source):
             marked.setdefault(step, []).append(source)
         elif STEP_NAME.fullmatch(step := identity.removesuffix(POINTS_CELL.format(step=""))) and step != identity:
             marked.setdefault(step, [])
@@ -141,7 +141,8 @@ def answers(data: bytes) -> tuple[dict[str, list[str]], dict[int, str]]:
 
 
 def _written(answered: list[str], marked: list[str]) -> list[str]:
-    """The written ones of two lists of cells for a step: `answered`, or `marked` if only that holds more than stubs."""
+    """Of two lists of the cells of a step, `marked` if only that holds more than stubs, or if `answered` is empty; else
+    `answered`."""
     return marked if _are_stubs(answered) and not _are_stubs(marked) else answered or marked
 
 
@@ -151,8 +152,8 @@ def _are_stubs(sources: list[str]) -> bool:
 
 
 def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
-    """The cells that define what each of these steps asks for; only the first ones are searched, since no deadline
-    holds here."""
+    """The cells that define something that each of these steps asks for, by step; only the first MAX_LOOKED_AT
+    characters of cells are searched, since no deadline holds here."""
     public = {name for step in steps for name in public_names(step)}
     mentioning = [source for source in cells if any(name in source for name in public)]
     lengths = itertools.accumulate(map(len, mentioning))
@@ -162,11 +163,11 @@ def _defining(steps: list[str], cells: list[str]) -> dict[str, list[str]]:
 
 
 def cells(data: bytes) -> Iterator[Cell]:
-    """Every cell of a notebook that can be read. Raises Damaged."""
+    """Every cell that can be read, of the notebook with these bytes. Raises DamagedNotebook."""
     try:
         notebook = _decoded(data.decode("utf-8-sig"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(str(error)) from error
+        raise DamagedNotebook(str(error)) from error
     for raw in notebook.cells:
         try:
             cell = msgspec.json.decode(raw, type=_ReadCell)
@@ -178,7 +179,7 @@ def cells(data: bytes) -> Iterator[Cell]:
         yield Cell(cell.cell_type, source, str(marks.get("grade_id")), marks.get("solution") is True)
 
 
-def beginning(source: str) -> str | None:
+def named_step(source: str) -> str | None:
     """The step named in the comment at the start of a cell; None without one."""
     begins = MARK.match(source)
     return begins[1] if begins else None
@@ -196,8 +197,8 @@ def is_untouched(source: str) -> bool:
 
 @cache
 def public_names(step: str) -> frozenset[str]:
-    """The functions and classes that a step asks for; empty if there is no such step, or its reference is broken:
-    the other steps are graded."""
+    """The names of the functions and classes that a step asks for; empty if there is no such step, or its reference is
+    broken: the other steps are graded."""
     try:
         return defined(stubs.original(step_folder(step)))
     except (FileNotFoundError, *UNPARSABLE):
@@ -205,7 +206,7 @@ def public_names(step: str) -> frozenset[str]:
 
 
 def defined(source: str) -> frozenset[str]:
-    """The functions and classes that a cell defines."""
+    """The names of the functions and classes that a cell defines at its top level; empty if it can't be parsed."""
     try:
         body = tree_of(without_commands(source)).body
     except UNPARSABLE:
@@ -256,7 +257,8 @@ def with_earlier_names(cells: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_names(source: str, origins: Mapping[str, str]) -> str:
-    """The source of a cell, with imports of the names that it uses, does not define, and that have an origin."""
+    """The source of a cell, with imports of the names that it uses and does not define; `origins` has the statement
+    that imports each name, and other names are left. Unchanged if it can't be parsed."""
     try:
         bound, used = names_in(source)
         imports = "; ".join(sorted({origins[name] for name in (used - bound) & origins.keys()}))
@@ -266,7 +268,8 @@ def _with_names(source: str, origins: Mapping[str, str]) -> str:
 
 
 def _decoded(text: str) -> _Notebook:
-    """Decodes a notebook. Its outputs may hold NaN and infinities, which Python writes but JSON does not allow."""
+    """The notebook with this JSON, which may hold NaN and infinities, as Python writes and JSON does not allow. Raises
+    msgspec.DecodeError."""
     try:
         return msgspec.json.decode(text, type=_Notebook)
     except msgspec.DecodeError:
@@ -282,13 +285,15 @@ def tree_of(source: str) -> ast.Module:
 
 
 def names_in(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell binds, and those that it reads, within the same budget. Raises one of UNPARSABLE."""
+    """The names that a cell binds at its top level, and those that it reads from there; within the budget of the
+    submission that it belongs to. Raises one of UNPARSABLE."""
     (_parsing.get() or Parsing()).take(source)  # for the table of symbols it is parsed once more
     return bound_and_used(source)
 
 
 def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
-    """The names that an answer cell defines at its top level, each with the statement that imports it elsewhere."""
+    """The names that an answer cell binds at its top level, each with the statement that imports it elsewhere; nothing
+    if the cell can't be parsed."""
     try:
         body = tree_of(source).body
     except UNPARSABLE:
@@ -307,14 +312,15 @@ def _bindings(step: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _alone(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-    """A statement that imports only one of the names of this import."""
+    """The text of a statement that imports only `alias` of the names of this import."""
     if isinstance(statement, ast.Import):
         return ast.unparse(ast.Import([alias]))
     return ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))
 
 
 def _inserted(source: str, imports: str) -> str:
-    """The source with imports before its first statement, after its docstring and `from __future__` imports."""
+    """The source with the statements `imports`, one line, before its first one, after its docstring and `from
+    __future__` imports; they share a line with what is there, so that lines keep their numbers if possible."""
     body = tree_of(source).body
     leading = list(itertools.takewhile(_goes_first, body))
     first = body[len(leading)]  # never empty: it uses a name

@@ -30,7 +30,7 @@ def is_check_file(path: Path) -> bool:
 
 
 def check_file(folder: Path) -> Path:
-    """The file of the checks of the step in this folder."""
+    """The path of the check file of the step in this folder, be it there or not."""
     return folder / f"test_{folder.name.partition('_')[2]}.py"
 
 

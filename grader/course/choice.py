@@ -1,6 +1,6 @@
 """Finds the steps that a person means by what they type: `4`, `step04`, a name, `1-6,13`, or a whole track.
 
-Only folder names are read. The message of `Unknown` is one sentence that lists what there is instead.
+Only folder names are read. The message of `UnknownChoice` is one sentence that lists what there is instead.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from grader.base.paths import SOLUTIONS, step_folders
 
 CORE = "core"  # the required track; all others are electives
 NUMBER = re.compile(r"(?:step)?0*(\d{1,2})")
-TEXTS = Mapping[str, tuple[str, str]]  # by module name: the file's name and its source
+Sources = Mapping[str, tuple[str, str]]  # by module name: the file's name in messages and its source
 
 
-class Unknown(ValueError):
+class UnknownChoice(ValueError):
     """No step or track has this name: one sentence, and the option with a valid value."""
 
     def __init__(self, sentence: str, option: str, instead: str) -> None:
@@ -37,13 +37,14 @@ def track_names(solutions: Path | None = None) -> list[str]:
 
 
 def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Path | None = None) -> list[str]:
-    """The requested steps, in order and without duplicates; empty if none were requested. Raises Unknown."""
+    """The names of the steps that these texts (`4`, `1-6,13`, a name) and tracks mean, in order, each once; empty
+    without any. Raises UnknownChoice."""
     there = track_names(solutions)
     names = step_names(solutions)
     wanted: set[str] = set()
     for track in tracks:
         if track not in there:
-            raise Unknown(
+            raise UnknownChoice(
                 _("There is no track {wanted}. The tracks are {known}.").format(wanted=track, known=", ".join(there)),
                 "--track",
                 _closest(track, there) or CORE,
@@ -55,12 +56,17 @@ def chosen(steps: Iterable[str] = (), tracks: Iterable[str] = (), solutions: Pat
     return [name for name in names if name in wanted]
 
 
+def or_core(chosen: Iterable[str]) -> list[str]:
+    """The chosen steps; the core if none were chosen, as a class has a fixed number of points."""
+    return list(chosen) or step_names(None, CORE)
+
+
 def single(wanted: str, solutions: Path | None = None) -> str:
-    """The one requested step. Raises Unknown, also for several."""
+    """The name of the one step that a text such as `4` means. Raises UnknownChoice, also if it means several."""
     steps = chosen([wanted], solutions=solutions)
     if len(steps) > 1:
         sentence = _("Only one step fits here, and {wanted} stands for {count}.")
-        raise Unknown(sentence.format(wanted=wanted, count=len(steps)), "--step", steps[0])
+        raise UnknownChoice(sentence.format(wanted=wanted, count=len(steps)), "--step", steps[0])
     return steps[0]
 
 
@@ -81,10 +87,12 @@ def numbers(steps: Sequence[str]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
-    """The steps of a submission that are graded if none is chosen: the core, and every elective with work in it.
+def by_default(sources: Sources, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
+    """The names of the steps of a submission that are graded if none is chosen: the core, and every elective with work.
 
-    An untouched stub holds none. An unusable file does; a damaged notebook does not make every step count.
+    `sources` are its readable files, `problems` the steps with an unusable one and what is wrong, `solutions` the
+    folder of the tracks. An untouched stub is no work, an unusable file is. A damaged notebook, which may be the answer
+    to any step, makes no elective count.
     """
     from grader.course.stubs import is_untouched  # the command line parses choices before it loads anything else
 
@@ -95,8 +103,9 @@ def by_default(sources: TEXTS, problems: Mapping[str, str], solutions: Path | No
     ]
 
 
-def started(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
-    """The steps that are a learner's: the core, and every elective that has a file."""
+def started(sources: Sources, problems: Mapping[str, str], solutions: Path | None = None) -> list[str]:
+    """The names of the steps that a learner has started: the core, and every elective with a file, be it a stub; the
+    arguments are those of `by_default`."""
     core, names = step_names(solutions, CORE), step_names(solutions)
     of_no_step = {problems[name] for name in problems.keys() & set(core)}
     with_file = sources.keys() | {name for name, problem in problems.items() if problem not in of_no_step}
@@ -104,38 +113,41 @@ def started(sources: TEXTS, problems: Mapping[str, str], solutions: Path | None 
 
 
 def _in_range(part: str, names: list[str]) -> list[str]:
-    """The steps of `4`, of a name, or of `1-6`. Raises Unknown."""
+    """The names of the steps that `4`, a name, or `1-6` means. Raises UnknownChoice."""
     first, dash, last = (word.strip() for word in part.partition("-"))
     if not (first and dash and last):
         return [_match(part, names)]
     start, end = names.index(_match(first, names)), names.index(_match(last, names))
     if start > end:
         sentence = _("{wanted} ends before it starts.").format(wanted=part)
-        raise Unknown(sentence, "--step", f"{last}-{first}")
+        raise UnknownChoice(sentence, "--step", f"{last}-{first}")
     return names[start : end + 1]
 
 
 def _match(wanted: str, names: list[str]) -> str:
-    """The step meant by a name, a number or a part of one name. Raises Unknown."""
+    """The step meant by a name, a number or a part of one name. Raises UnknownChoice."""
     matches = _matches(wanted, names)
     if len(matches) == 1:
         return matches[0]
     first, last = (names[0], names[-1]) if names else ("", "")
     if matches:
         sentence = _("{wanted} fits several steps: {names}.")
-        raise Unknown(sentence.format(wanted=wanted, names=", ".join(matches)), "--step", matches[0])
+        raise UnknownChoice(sentence.format(wanted=wanted, names=", ".join(matches)), "--step", matches[0])
     sentence = _("There is no step {wanted}. The steps are {first} to {last}.")
-    raise Unknown(sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names))
+    raise UnknownChoice(
+        sentence.format(wanted=wanted or "''", first=first, last=last), "--step", _closest(wanted, names)
+    )
 
 
 def _closest(wanted: str, names: list[str]) -> str:
-    """The name that was probably meant, else the first."""
+    """The name that was probably meant, else the first; empty without names."""
     import difflib
 
     return next(iter(difflib.get_close_matches(wanted, names, 1) or names), "")
 
 
 def _matches(wanted: str, names: list[str]) -> list[str]:
+    """The names that fit a number (`4`, `step04`), a name, or else a part of names; empty without any."""
     if number := NUMBER.fullmatch(wanted):
         return [name for name in names if int(name[4:6]) == int(number[1])]
     return [name for name in names if name == wanted] or [name for name in names if wanted and wanted in name]

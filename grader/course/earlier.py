@@ -14,10 +14,11 @@ DIGITS = re.compile(r"(\d+)")
 
 
 def add_siblings(submission: Submission, folder: Path) -> None:
-    """Adds the steps of the other assignments of the same person; `folder` is that of this assignment.
+    """Adds, as `submission.earlier`, the steps that the same person handed in with other assignments.
 
-    They are next to it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. If two hold a step, the last one before this
-    assignment counts, in the order of their names; else the last one.
+    `folder` is this assignment's; theirs are next to it, as in nbgrader's `submitted/STUDENT/ASSIGNMENT`. If two hold a
+    step, the last one before this assignment counts, in the order of their names; else the last one. A folder that
+    can't be read is left out.
     """
     for other in _siblings(folder):
         with suppress(NoSubmission, OSError):  # what can't be read is no answer
@@ -25,13 +26,13 @@ def add_siblings(submission: Submission, folder: Path) -> None:
 
 
 def with_siblings(submission: Submission, folder: Path) -> Submission:
-    """The submission, with those steps added."""
+    """Does what `add_siblings` does, and returns the same submission."""
     add_siblings(submission, folder)
     return submission
 
 
 def _siblings(folder: Path) -> Iterator[Path]:
-    """The folders next to this one, the one that counts most last; links are not followed."""
+    """The folders next to this one, first those with names after its own, then those before; links are left out."""
     with os.scandir(folder.parent) as listing:
         names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[0] not in "._"]
     this = _natural(folder.name)

@@ -24,10 +24,10 @@ class WrittenStubs:
 
 def write(folder: Path = paths.EXERCISES) -> WrittenStubs:
     """Writes, in the language in use, every stub of the core that is missing, or that is stale or in another language
-    and still untouched. Stubs of other tracks are refreshed where they exist: `begin` creates them."""
+    and still untouched. Stubs of other tracks are refreshed if they exist: `begin` creates them."""
     folder.mkdir(parents=True, exist_ok=True)
     result = WrittenStubs([], [], [])
-    for step in _in(folder):
+    for step in _steps_in(folder):
         path, stub = folder / f"{step.name}.py", step.stub(current())
         present = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
         if present == stub:
@@ -41,7 +41,8 @@ def write(folder: Path = paths.EXERCISES) -> WrittenStubs:
 
 
 def begin(names: list[str], folder: Path = paths.EXERCISES) -> WrittenStubs:
-    """Writes the stubs of these steps, in the language in use; an existing file is left alone."""
+    """Writes the stubs of these steps into the folder, in the language in use; an existing file is left alone, and
+    listed as kept."""
     folder.mkdir(parents=True, exist_ok=True)
     result = WrittenStubs([], [], [])
     for step in steps.steps():
@@ -63,9 +64,10 @@ def write_solved(folder: Path) -> None:
         files.write(folder / f"{step.name}.py", step.solved())
 
 
-def in_language(folder: Path) -> list[str]:
-    """Writes the stubs in the language in use if none of them is edited yet; returns the names of those written."""
-    found = {step: folder / f"{step.name}.py" for step in _in(folder)}
+def write_in_language(folder: Path) -> list[str]:
+    """Writes the stubs in a folder anew in the language in use, if none of its files is edited yet. Returns the names
+    of the steps written: none if a file is edited, or all are in this language."""
+    found = {step: folder / f"{step.name}.py" for step in _steps_in(folder)}
     present = {
         step: path.read_text(encoding="utf-8", errors="replace") for step, path in found.items() if path.is_file()
     }
@@ -80,16 +82,16 @@ def in_language(folder: Path) -> list[str]:
 
 
 def stale(folder: Path = paths.EXERCISES) -> list[str]:
-    """The steps with a stub in `folder` that does not match the reference in any language."""
+    """The names of the steps with a file in `folder` that is missing, or not the current stub in any language."""
     return [
         step.name
-        for step in _in(folder)
+        for step in _steps_in(folder)
         if not (path := folder / f"{step.name}.py").is_file()
         or path.read_text(encoding="utf-8") not in {step.stub(spoken) for spoken in LANGUAGES}
     ]
 
 
-def _in(folder: Path) -> list[steps.Step]:
+def _steps_in(folder: Path) -> list[steps.Step]:
     """The steps with stubs in a folder: the core, and those of other tracks that exist there."""
     return [step for step in steps.steps() if step.track == CORE or (folder / f"{step.name}.py").is_file()]
 

@@ -49,7 +49,8 @@ def end(folder: Path) -> None:
 
 
 def add(folder: Path, lab: str, *, predicted: bool, stopped: bool) -> bool:
-    """Notes a run if a list is kept; returns True if so."""
+    """Adds a run of a lab to the list in a folder; returns whether it was added: not without a list, or if it can't be
+    written."""
     if not is_kept(folder):
         return False
     when = datetime.now().isoformat(timespec="seconds")
@@ -79,6 +80,6 @@ def known() -> list[str]:
 
 
 def names(folder: Path) -> tuple[str, ...]:
-    """The labs that were run, each once; unknown names are left out."""
+    """The names of the labs in a folder's list, each once; names that no lab has are left out."""
     ran = {run.lab for run in read(folder)}
     return tuple(name for name in known() if name in ran)

@@ -54,7 +54,7 @@ def lesson(step: str, solutions: Path = SOLUTIONS) -> str:
 
 
 def plain(file: Path) -> str:
-    """A lesson without its front matter. Raises OSError."""
+    """The text of a lesson's file without its front matter. Raises OSError."""
     return FRONT.sub("", file.read_text(encoding="utf-8"))
 
 
@@ -75,7 +75,7 @@ class Effort:
 
 
 def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
-    """The minutes and the difficulty of a step, as its lesson says."""
+    """The minutes and the difficulty of a step, as its lesson says; an empty Effort if it does not."""
     try:
         front = FRONT.match((step_folder(step, solutions) / f"lesson.{FALLBACK}.md").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -86,8 +86,8 @@ def effort(step: str, solutions: Path = SOLUTIONS) -> Effort:
 
 
 def reading(step: str, solutions: Path = SOLUTIONS, *, pictured: bool = False, commands: bool = True) -> str:
-    """A lesson as it is read: it ends before the hints, which are given one at a time; with the lines for
-    drawn pictures only if it is to be `pictured`, and with the `commands` that show more. Raises NoLesson."""
+    """The Markdown of a lesson up to its hints, which are given one at a time; `pictured`: with lines for drawn
+    pictures and LaTeX, as a page shows them; `commands`: with the command for the hints. Raises NoLesson."""
     text, *hints = HINTS_HEADING.split(lesson(step, solutions), maxsplit=1)
     text, number, sentences = (formulas.as_latex if pictured else formulas.without)(text), int(step[4:6]), []
     if not pictured and PICTURE.search(text):
@@ -137,7 +137,7 @@ def hints(step: str, solutions: Path = SOLUTIONS) -> list[str]:
 
 
 def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
-    """The hints of each of these steps that has some, for a page that shows them one at a time."""
+    """The hints, as Markdown, of each of these steps that has some, by its name."""
     by_function = {}
     for name in names:
         with contextlib.suppress(NoLesson):
@@ -146,14 +146,15 @@ def hints_of(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def hints_so_far(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
-    """The hints given so far, without a new one. Raises NoLesson."""
+    """The hints of a step that a learner has seen, as the folder of the exercises counts them. Raises NoLesson."""
     everything = hints(step, solutions)
     seen = min(max(_remembered(folder / REMEMBERED).get(step, 0), 0), len(everything))
     return Hints(everything[:seen], len(everything), is_new=False)
 
 
 def next_hint(step: str, folder: Path, solutions: Path = SOLUTIONS) -> Hints:
-    """One more hint than last time; the folder keeps the count. Raises NoLesson."""
+    """The hints seen so far and one more, and counts it in the folder of the exercises; a failure to save is in the
+    result. Raises NoLesson."""
     everything = hints(step, solutions)
     file = folder / REMEMBERED
     counts = _remembered(file)
@@ -192,7 +193,7 @@ def _remembered(file: Path) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Restored:
+class ResetResult:
     """The result of a reset: `backup` is the file that keeps the work, None if there was none; `changed`: the file was
     changed."""
 
@@ -201,7 +202,9 @@ class Restored:
     changed: bool
 
 
-def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now) -> Restored:
+def reset(
+    step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[], datetime] = datetime.now
+) -> ResetResult:
     """Replaces a learner's file by the stub, in the language in use; the work is kept under a dated, unused name.
 
     Raises NoStub without a stub, OSError when something can't be written; the file is then as it was.
@@ -217,16 +220,16 @@ def reset(step: str, folder: Path, solutions: Path = SOLUTIONS, now: Callable[[]
         work = file.read_bytes()
     except FileNotFoundError:
         files.write(file, stub)
-        return Restored(file, None, changed=True)
+        return ResetResult(file, None, changed=True)
     if work == stub:
-        return Restored(file, None, changed=False)
+        return ResetResult(file, None, changed=False)
     is_work = work not in [stubs.original(step_folder(step, solutions), spoken).encode() for spoken in LANGUAGES]
     backup = _keep(work, folder / BACKUPS, step, now()) if is_work else None
     files.write(file, stub)
-    return Restored(file, backup, changed=True)
+    return ResetResult(file, backup, changed=True)
 
 
-def as_sentence(restored: Restored) -> str:
+def as_sentence(restored: ResetResult) -> str:
     """The result of a reset in a sentence."""
     if restored.backup is not None:
         return _("{file} is the stub again; your work is kept in {backup}.", file=restored.file, backup=restored.backup)
@@ -236,7 +239,8 @@ def as_sentence(restored: Restored) -> str:
 
 
 def _keep(work: bytes, folder: Path, step: str, when: datetime) -> Path:
-    """Writes the work under an unused name."""
+    """Writes the work into the folder, under a name with the step and the date that no file has. Returns its path.
+    Raises OSError."""
     folder.mkdir(exist_ok=True)
     for number in range(1000):
         suffix = f"-{number}" if number else ""

@@ -23,13 +23,15 @@ ADDED = re.compile(r"(?:[ _-]|\(\d{1,3}\)|(?<=[ _-])\d{1,3}+|copy|final|new|old|
 
 
 def step_meant(stem: str, steps: Iterable[str]) -> str | None:
-    """The one step with a name that is part of the file's; None if there is no or more than one such step."""
+    """The step with the longest name among those in a file's name `stem`, if the rest is what systems add; None without
+    one."""
     lowered = stem.lower()
-    matches = [step for step in steps if (place := lowered.rfind(step)) >= 0 and _only_added(lowered, place, step)]
+    matches = [step for step in steps if (start := lowered.rfind(step)) >= 0 and _only_added(lowered, start, step)]
     return max(matches, key=len) if matches else None
 
 
 def _only_added(name: str, index: int, step: str) -> bool:
+    """Whether a file's name has, around a step's name at this index, only what systems add."""
     before = name[:index]
     return (not before or not before[-1].isalnum()) and ADDED.fullmatch(name, index + len(step)) is not None
 
@@ -84,7 +86,8 @@ def imported(source: str) -> frozenset[str]:
 
 
 def defined_by(texts: Mapping[str, str], names_of: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
-    """The texts that define what exactly one of these steps asks for, by step.
+    """The names of the texts that define what exactly one step asks for, by step; `texts` by name, and what each step
+    asks for.
 
     Of two steps that ask for a function of one name, the one is meant of which the larger share is there.
     """
@@ -104,8 +107,8 @@ CELL = re.compile(rf"^#(?: In\[[ \d]*\]:| ?%%.*| ?(?P<step>{STEP_NAME.pattern})\
 
 
 def exported(source: str, steps: Iterable[str]) -> tuple[dict[str, list[str]], dict[int, str]]:
-    """The answers in an export of a notebook, by step, and the other cells by their first line; each below as many
-    empty lines as are above it in the file, so that lines keep their numbers."""
+    """The answers in an export of a notebook, by step, and the other cells by the number of their first line; each
+    below as many empty lines as are above it in the file, so that lines keep their numbers."""
     every, found = set(steps), list(CELL.finditer(source))
     answers: dict[str, list[str]] = defaultdict(list)
     others: dict[int, str] = {}
@@ -128,8 +131,8 @@ class Ambiguous(Exception):
 
 def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Collection[str]) -> tuple[str, list[int]]:
     """An answer cell with those cells of its notebook that define what it lacks, and their numbers: what the step asks
-    for, and what the answer reads but does not define, if exactly one cell has it. `elsewhere`: names that other answer
-    cells have. Raises Ambiguous.
+    for, and what the answer reads but does not define, if exactly one cell has it. `cells`: the other cells by number;
+    `elsewhere`: names that other answer cells define. Raises Ambiguous.
     """
     public, taken = answer_cells.public_names(step), list[int]()
     source = answer
@@ -137,7 +140,7 @@ def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Colle
         for _cell in range(len(cells)):
             bound, used = answer_cells.names_in(source)
             missing = sorted((public - bound) | (used - bound - BUILT_IN - set(elsewhere)))
-            number = next((each for name in missing if (each := _only(name, public, cells))), 0)
+            number = next((each for name in missing if (each := _cell_defining(name, public, cells))), 0)
             if not number or number in taken:
                 break
             taken.append(number)
@@ -152,9 +155,9 @@ def completed(step: str, answer: str, cells: Mapping[int, str], elsewhere: Colle
     return source, sorted(taken)
 
 
-def _only(name: str, public: Collection[str], cells: Mapping[int, str]) -> int:
-    """The number of the one cell that defines a name; 0 if none does, or if several do. Raises Ambiguous if
-    several define what is asked for."""
+def _cell_defining(name: str, public: Collection[str], cells: Mapping[int, str]) -> int:
+    """The number of the one cell that defines or imports a name; 0 if none does, or several in different ways. Raises
+    Ambiguous in that case if it is one of the names `public` that the step asks for."""
     having = {number: text for number, text in cells.items() if name in text and name in _defined_or_imported(text)}
     if name in public and len(set(having.values())) > 1:
         raise Ambiguous(name)

@@ -42,18 +42,18 @@ class RightWay(msgspec.Struct):
     code: str
 
 
-class Solved(msgspec.Struct):
+class StepSolution(msgspec.Struct):
     """The reference's code and other right ways."""
 
     reference: str
     ways: list[RightWay]
 
 
-def solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
+def solution(step: str, solutions: Path = SOLUTIONS) -> StepSolution:
     """The solution of a step, its docstrings in the language in use. Raises NoSolution."""
     solved = _solution(step, solutions)
     ways = [RightWay(way.name, way.trades, _worded(way.code)) for way in solved.ways]
-    return Solved(_worded(stubs.translated(solved.reference)), ways)
+    return StepSolution(_worded(stubs.translated(solved.reference)), ways)
 
 
 def comments(code: str) -> Iterator[tuple[int, int, str]]:
@@ -75,7 +75,7 @@ def comments(code: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _worded(code: str) -> str:
-    """The code with its comments in the language in use, a longer one on lines of its own."""
+    """The code with its comments in the language in use; one without a translation stays English."""
     lines = code.splitlines()
     for first, count, text in reversed(list(comments(code))):
         translation = _(text)
@@ -89,21 +89,21 @@ def _worded(code: str) -> str:
     return "\n".join(lines)
 
 
-def _solution(step: str, solutions: Path = SOLUTIONS) -> Solved:
+def _solution(step: str, solutions: Path = SOLUTIONS) -> StepSolution:
     """The solution of a step, from the kit's copy or the step's folder. Raises NoSolution."""
     folder = step_folder(step, solutions)
-    if shipped := files.decoded(folder / SHIPPED, Solved):
+    if shipped := files.decoded(folder / SHIPPED, StepSolution):
         return shipped
     try:
         reference = (folder / "reference.py").read_text(encoding="utf-8")
         variants = (folder / "variants.py").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise NoSolution(step) from None
-    return Solved(shown(reference), ways(variants))
+    return StepSolution(shown(reference), ways(variants))
 
 
 def shown(reference: str) -> str:
-    """The reference as a learner sees it after green: without the marks of the regions."""
+    """The text of a reference as a learner sees it once the step passes: without the lines BEGIN and END SOLUTION."""
     return MARKED.sub("", stubs.solved_of(reference))
 
 
@@ -122,5 +122,5 @@ def ways(variants: str) -> list[RightWay]:
 
 
 def shipped(step: str) -> bytes:
-    """The solution of a step as a kit holds it. Raises NoSolution."""
+    """The solution of a step as JSON, as a kit holds it. Raises NoSolution."""
     return msgspec.json.encode(_solution(step)) + b"\n"

@@ -69,7 +69,7 @@ class Step:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the step is answered by its tape, because its solutions are absent."""
+        """Whether expected answers come from a recording, because the solutions are absent, as in a learner's kit."""
         return is_recorded(self.folder)
 
     @cached_property
@@ -95,7 +95,8 @@ class Step:
 
     @cached_property
     def off_limits(self) -> dict[str, tuple[str, ...]]:
-        """The families of built-ins that are off limits, by public name. Raises ValueError for an unknown family."""
+        """The groups of torch's built-ins, keys of `calls.builtins.FAMILIES`, that may not be used, by the function or
+        class that is asked for. Raises ValueError for an unknown group."""
         from grader.calls.builtins import FAMILIES  # loads torch, which most commands can do without
 
         named = dict(getattr(self.checks_module, "OFF_LIMITS", {}))
@@ -136,7 +137,8 @@ class Step:
         return stubs.arguments(self.stub())
 
     def marked(self, spoken: str = "en") -> str:
-        """The reference with its solution regions marked for nbgrader; docstrings in the language `spoken`."""
+        """The reference with lines BEGIN and END SOLUTION, between which nbgrader cuts; docstrings in the language
+        `spoken`."""
         with language.use(spoken):
             return stubs.marked_of(self._reference_source)
 
@@ -161,12 +163,13 @@ def step_titles() -> dict[str, str]:
 
 
 def lacking(names: Collection[str] = ()) -> dict[str, str]:
-    """The steps among these, by default of all, that can't be run here, and the package that each lacks."""
+    """The package that is missing here for each of these steps, by default of all, that can't be run, by step."""
     return {step.name: step.lacking for step in steps() if (not names or step.name in names) and step.lacking}
 
 
 def _missing(requirement: str, shown: str) -> str:
-    """The name of a package that is not installed, or not in this version; empty if it is."""
+    """`shown`, the package's name in messages, if what a requirement such as `triton>=3.3` names is not installed; with
+    the version if only that is wrong; empty if it is met."""
     from packaging.requirements import Requirement  # most steps require nothing
 
     wanted = Requirement(requirement)

@@ -35,7 +35,7 @@ def original(folder: Path, spoken: str = "en") -> str:
 
 
 def shipped(folder: Path, spoken: str) -> Path:
-    """The path of a step's stub in a learner's kit."""
+    """The path of a step's stub, in the language `spoken`, in a learner's kit."""
     return folder / f"stub.{spoken}.py"
 
 
@@ -85,7 +85,8 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def marked_of(source: str) -> str:
-    """The reference as an instructor's cell, in the language in use: regions marked, docstrings translated."""
+    """The reference `source` as an instructor's cell: with BEGIN and END around each solution, docstrings in the
+    language in use."""
     return translated(with_exercise_imports(source).strip()) + "\n"
 
 
@@ -96,7 +97,7 @@ def solved_of(source: str) -> str:
 
 
 def public_names(stub: str) -> list[str]:
-    """The names that a stub has at its top level: the file of a learner has them all."""
+    """The public names that a stub binds at its top level, also by imports: the file of a learner has them all."""
     bound: list[str] = []
     for node in parsed(stub).body:
         match node:
@@ -147,17 +148,18 @@ def _is_stub_text(source: str) -> bool:
 
 
 def is_clearly_written(source: str) -> bool:
-    """Whether a glance shows that it is no stub: parsing takes as long as some checks."""
+    """Whether a text is surely no stub: too long, or it returns a value and raises no NotImplementedError. It is not
+    parsed, which takes as long as some checks."""
     return len(source) > MAX_STUB or ("NotImplementedError" not in source and bool(RETURN.search(source)))
 
 
 def is_stub(tree: ast.Module) -> bool:
-    """`is_untouched`, of what is already parsed."""
+    """Whether a parsed file is still a stub, as `is_untouched` defines it."""
     return all(_is_stub_statement(statement) for statement in tree.body)
 
 
 def regions(source: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it belongs to a solution region (its marker lines do)."""
+    """Each line of a reference, and whether it belongs to a solution, from its BEGIN to its END, both included."""
     inside = False
     for line in source.splitlines():
         if line.strip() == BEGIN:

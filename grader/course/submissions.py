@@ -28,7 +28,8 @@ class NoSubmission(FileNotFoundError):
 
 def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "") -> Submission:
     """Reads the `.py` files of a folder and the answer cells of its notebooks. Raises NoSubmission without it.
-    `only`: of the files with these names on the disk, each under its author's name; `called`: the name in messages.
+    `only`: the files to read, from the name that each had to the one in the folder; `called`: the submission's name in
+    messages, by default the folder's.
 
     Links are not followed, devices and pipes not opened. A file that can't be read becomes a problem, as does a step
     with two different answers: such a step has no score. An untouched stub does not count next to a written answer. The
@@ -41,12 +42,12 @@ def read(folder: Path, only: Mapping[str, str] | None = None, *, called: str = "
     reading = _Reading(Submission(called or readable(folder.name or str(folder))), folder, listing)
     for name in everything.keys() - listing.keys():
         unread.note_left(reading.submission, folder / everything[name], readable(name))
-    reading.modules()
+    reading.read_modules()
     with answer_cells.one_budget():
-        reading.renamed()
-        reading.notebooks()
-        reading.exports()
-        reading.by_definition()
+        reading.read_renamed()
+        reading.read_notebooks()
+        reading.read_exports()
+        reading.take_by_definition()
     reading.note_imports()
     reading.note_the_rest()
     return reading.submission
@@ -71,7 +72,7 @@ class _Reading:
         return source_text(self.folder / self.listing[name], self.shown(name))
 
     def missing(self) -> list[str]:
-        """The steps that nothing written answers so far, and without a known problem."""
+        """The names of the steps that have no written answer so far, and no known problem."""
         sources, problems = self.submission.sources, self.submission.problems
         return [
             step
@@ -79,7 +80,7 @@ class _Reading:
             if step not in problems and (step not in sources or answer_cells.is_untouched(sources[step][1]))
         ]
 
-    def modules(self) -> None:
+    def read_modules(self) -> None:
         """Reads the files that Python could import."""
         submission = self.submission
         names = sorted(filter(MODULE_FILE.fullmatch, self.listing), key=lambda name: name[:4] != "step")
@@ -94,8 +95,8 @@ class _Reading:
         for name in names[MAX_FILES:]:
             submission.leave(name, _("more than {count} files", count=MAX_FILES))
 
-    def renamed(self) -> None:
-        """Reads renamed step files as answers to their steps, if there is no other answer."""
+    def read_renamed(self) -> None:
+        """Reads step files with changed names, `step02_softmax-1.py`, as answers to steps that have no other answer."""
         submission = self.submission
         for step, names in by_step(self.listing, self.steps).items():
             written: dict[str, str] = {}
@@ -132,7 +133,7 @@ class _Reading:
             submission.problems[step] = answered_twice(step, first, second)
             submission.files |= dict.fromkeys(map(readable, written), submission.problems[step])
 
-    def notebooks(self) -> None:
+    def read_notebooks(self) -> None:
         """Reads the answer cells of all notebooks, and notes those that can't be read or answer a step twice."""
         submission = self.submission
         unusable_notebooks: dict[str, str] = {}
@@ -171,7 +172,7 @@ class _Reading:
         for name in notebooks[MAX_NOTEBOOKS:]:
             submission.leave(readable(name), _("more than {count} files", count=MAX_NOTEBOOKS))
 
-    def exports(self) -> None:
+    def read_exports(self) -> None:
         """Reads notebooks that were exported as `.py` files."""
         submission = self.submission
         for name in [name for name in self.listing if MODULE_FILE.fullmatch(name) and name[:-3] in submission.sources]:
@@ -184,14 +185,15 @@ class _Reading:
                 submission.take(readable(name), *sorted(answers))
                 add_cells(submission, answers, self.shown(name), others)
 
-    def by_definition(self) -> None:
-        """Takes a file or a cell for the one missing step if it defines the functions and classes of that step."""
+    def take_by_definition(self) -> None:
+        """Takes files and cells under other names as the answer to the one missing step that asks for what they
+        define."""
         submission, missing = self.submission, self.missing()
         names_of = {step: answer_cells.public_names(step) for step in missing}
         texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}
         left = [name for name in self.listing if readable(name) not in submission.files and missing]
         for name in left[:MAX_FILES]:
-            if (text := self._text(name)) is not None:
+            if (text := self._possible_answer(name)) is not None:
                 texts[readable(name)] = text
         for step, names in defined_by(texts, names_of).items():
             parts = [answer_cells.defined(texts[name]) for name in names]
@@ -211,8 +213,9 @@ class _Reading:
                 submission.unread.pop(notebook, None)
                 submission.take(notebook or file, step)
 
-    def _text(self, name: str) -> str | None:
-        """The text of a file that no step imports, if it may be Python whatever its name."""
+    def _possible_answer(self, name: str) -> str | None:
+        """The text of a file that may be an answer under any name; None if it can't be, is a stub, or a step imports
+        it. One that can't be read becomes the problem of the missing step that its name says."""
         module = name[:-3]
         if name.startswith(".") or name in unread.BESIDE or not stem_of(name):
             return None
@@ -233,13 +236,13 @@ class _Reading:
         return None if answer_cells.is_untouched(source) else source
 
     def _is_imported(self, module: str) -> bool:
-        """Whether a step imports a file of the submission, or another file that a step may import."""
+        """Whether another file of the submission imports this one."""
         sources = self.submission.sources.items()
         return any(module in imported(source) for name, (_shown, source) in sources if name != module)
 
     def note_imports(self) -> None:
-        """Follows the imports of steps: one of an unreadable file leaves its step without a score, one of a renamed
-        file finds it."""
+        """Follows the imports of steps: a step that imports an unreadable file gets its problem, and a file that is
+        imported under the name it had before a system renamed it is read."""
         submission = self.submission
         for name in [name for name in self.listing if name.lower().endswith(".py")]:
             module = own_stem(name)
@@ -285,7 +288,7 @@ def notebook_answers(path: Path, shown: str = "") -> tuple[dict[str, list[str]],
     data = content(path, shown or path.name, MAX_NOTEBOOK)
     try:
         return answer_cells.answers(data)
-    except answer_cells.Damaged as error:
+    except answer_cells.DamagedNotebook as error:
         raise damaged(shown or path.name, data) from error
 
 
@@ -294,7 +297,7 @@ def notebook_cells(path: Path) -> list[answer_cells.Cell]:
     data = content(path, path.name, MAX_NOTEBOOK)
     try:
         return list(answer_cells.cells(data))
-    except answer_cells.Damaged as error:
+    except answer_cells.DamagedNotebook as error:
         raise damaged(path.name, data) from error
 
 
@@ -316,7 +319,7 @@ def add_cells(
 
 
 def _complete(submission: Submission, cells: dict[str, str], shown: str, others: Mapping[int, str]) -> None:
-    """Adds to answer cells the definitions that they lack from other cells, and notes which."""
+    """Adds to answer cells, by step, the definitions that they lack from other cells, by number, and notes which."""
     for step, source in cells.items():
         if answer_cells.is_untouched(source):
             continue
@@ -340,7 +343,8 @@ def readable(name: str) -> str:
 
 
 def _answer(step: str, sources: list[str], shown: str) -> str:
-    """The one answer to a step in a notebook."""
+    """The one answer to a step in a notebook, of the sources of its answer cells. Raises Unusable without one, or if
+    two are written differently."""
     if not sources:
         raise Unusable(
             _(
@@ -358,7 +362,7 @@ def _answer(step: str, sources: list[str], shown: str) -> str:
 
 
 def _add_answer(submission: Submission, step: str, shown: str, source: str) -> None:
-    """Adds an answer to a step, unless the step already has another one."""
+    """Adds an answer to a step; a second written one that differs becomes the step's problem instead."""
     other = submission.sources.get(step)
     if other is None or answer_cells.is_untouched(other[1]):
         submission.sources[step] = (shown, source)

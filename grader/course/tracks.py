@@ -78,7 +78,7 @@ def tracks(solutions: Path | None = None) -> list[Track]:
 
 
 def imported(folder: Path) -> list[str]:
-    """The other steps that the reference of a step imports, or its stub if the reference is absent."""
+    """The names of the other steps that the reference in a step's folder imports, or its stub if that is absent."""
     for name in ("reference.py", "stub.en.py"):
         if (folder / name).is_file():
             return STEP_IMPORT.findall((folder / name).read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def imported(folder: Path) -> list[str]:
 
 
 def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str]:
-    """The steps and all that they import, directly or not, in order."""
+    """The names of these steps and of all that they import, directly or not, in order."""
     needed: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -99,8 +99,8 @@ def with_needed(names: Iterable[str], solutions: Path | None = None) -> list[str
 
 @cache
 def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
-    """The earlier steps of the course: in the core those before it, in another track the core, what comes before it
-    there, and the tracks that its track needs."""
+    """The names of the steps that a step may use: in the core those before it, in another track the core, what comes
+    before it there, and the tracks that its track needs."""
     every = {track.name: track for track in tracks(solutions)}
     own = next((track for track in every.values() if step in track.steps), None)
     if own is None:
@@ -118,11 +118,12 @@ def may_rest_on(step: str, solutions: Path | None = None) -> frozenset[str]:
 
 
 def _needed_tracks(track: Track, every: dict[str, Track]) -> list[str]:
+    """The names of the tracks with a step that this one needs."""
     return [name for name, other in every.items() if not set(track.needs).isdisjoint(other.steps)]
 
 
 def totals(results: Iterable[StepResult], solutions: Path | None = None) -> list[TrackResult]:
-    """The totals of each track that has one of these results, titles in the language in use."""
+    """The points and full points of each track that has one of these results, titles in the language in use."""
     by_track: dict[str, list[StepResult]] = {}
     for result in results:
         by_track.setdefault(result.track, []).append(result)

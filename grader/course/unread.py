@@ -55,7 +55,8 @@ class Submission:
         self.files[file] = _("graded as {step}", step=", ".join(own))
 
     def add_earlier(self, other: Submission, label: str) -> None:
-        """Adds the written steps of an earlier submission, `label` in messages, in place of those added before."""
+        """Adds the written files of an earlier submission, `label` in messages, to `earlier`, in place of equally named
+        ones."""
         self.earlier |= {
             module: (f"{label}/{shown.partition('/')[2]}", source)
             for module, (shown, source) in other.sources.items()
@@ -74,7 +75,8 @@ def notes(submission: Submission, results: Sequence[StepResult]) -> list[str]:
 
 
 def note_left(submission: Submission, path: Path, shown: str, reason: str = "") -> None:
-    """Says why a file or folder of a submission is not read: by default by what it is."""
+    """Notes the reason why the file or folder at `path`, `shown` in messages, is not read: what kind it is, or else
+    `reason`."""
     name = shown.rpartition("/")[2]
     if name == GIT:
         submission.files[shown] = _("a Git repository: work on another branch of it is not read")
@@ -96,7 +98,7 @@ def note_left(submission: Submission, path: Path, shown: str, reason: str = "") 
 
 
 def why_not(name: str, path: Path) -> str:
-    """The kind of a file that is never read; empty if its place or name decides."""
+    """A phrase with the reason why a file of this name is never read; empty if it could be."""
     if path.is_symlink():
         return _("it is a link")
     if name.startswith("."):
@@ -113,7 +115,7 @@ def why_not(name: str, path: Path) -> str:
 
 
 def files_within(submission: Submission, steps: Collection[str]) -> dict[str, str]:
-    """The fate of each file, if only these steps are graded; none is taken for a step of another name."""
+    """A phrase for each file of the submission on what became of it, if only these steps are graded."""
     said = {}
     for file, own in submission.answers.items():
         if submission.files.get(file) == _("graded as {step}", step=", ".join(own)):
@@ -125,8 +127,8 @@ def files_within(submission: Submission, steps: Collection[str]) -> dict[str, st
 
 
 def cut(submission: Submission) -> None:
-    """Keeps the list of files that were not read at a length that a page can hold, those first that may be an answer.
-    It may be cut again when it grew."""
+    """Shortens the list of files that were not read to MAX_UNREAD and a line that counts the others; those that may be
+    an answer come first. It may be cut again when it grew."""
     files = sorted((file for file in submission.unread if file != "…"), key=lambda file: not _may_be_answer(file))
     submission.beyond += len(files[MAX_UNREAD:])
     more = {"…": _("{count} more", count=submission.beyond)} if submission.beyond else {}
@@ -138,7 +140,8 @@ def _may_be_answer(file: str) -> bool:
 
 
 def without_answer(handed_in: Submission) -> str:
-    """The reason why a submission with files and no answer can't be graded: they may well be the answer. Else empty."""
+    """A sentence on why a submission with files and no answer can't be graded: they may well be the answer. Empty if it
+    has an answer, or no file."""
     if {step.name for step in step_folders()} & (handed_in.sources.keys() | handed_in.problems.keys()):
         return ""
     for file in handed_in.unread:

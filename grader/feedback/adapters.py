@@ -27,7 +27,8 @@ class OnlyAZero(ValueError):
 
 
 def converted(file: Path, to: str) -> str:
-    """The results, as JSON, of a report that was saved. Raises NoReport, OnlyAZero."""
+    """The results, as JSON, of the report saved in `file`, for the grader `to`: otter, prairielearn or gradescope.
+    Raises NoReport, OnlyAZero."""
     try:
         report = msgspec.json.decode(file.read_bytes(), type=Report)
     except OSError as error:
@@ -41,14 +42,14 @@ def converted(file: Path, to: str) -> str:
 
 
 def otter(report: Report) -> dict[str, Any]:
-    """A summary of all that is public, and one test for each step, as Otter has one for each question; the total is
-    their sum, which Otter doesn't write either."""
+    """Otter's results: a summary of all that is public, and one test for each step, as Otter has one for each question;
+    the total is their sum, which Otter doesn't write either."""
     texts = {step.name: plain(as_text(step)) for step in report.steps}
     passed = all(step.status == "pass" for step in report.steps)
     summary = {
         "name": "Public Tests",
         "visibility": "visible",
-        "output": "\n\n".join([*_said(report), *texts.values()]),
+        "output": "\n\n".join([*_sentences(report), *texts.values()]),
         "status": "passed" if passed else "failed",
     }
     tests = [
@@ -71,14 +72,14 @@ def prairielearn(report: Report) -> dict[str, Any]:
     return {
         "gradable": True,
         "score": min(1.0, round((report.score or 0.0) / report.max_score, 6)) if report.max_score else 0.0,
-        "message": "\n".join(_said(report)),
+        "message": "\n".join(_sentences(report)),
         "output": "",
         "tests": [_prairielearn_test(step, check) for step in report.steps for check in step.checks],
     }
 
 
 def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
-    """A check as one of PrairieLearn's tests, as JSON."""
+    """A check as one of PrairieLearn's tests, for JSON."""
     lines = [check.message, f"→ {check.hint}" if check.hint else ""]
     return {
         "name": f"{step.name}: {check.title}",
@@ -89,7 +90,7 @@ def _prairielearn_test(step: StepResult, check: CheckResult) -> dict[str, Any]:
     }
 
 
-def _said(report: Report) -> Iterator[str]:
+def _sentences(report: Report) -> Iterator[str]:
     """The sentences of a report that belong to no check."""
     yield from report.notes
     yield from unread(report)

@@ -29,7 +29,7 @@ from grader.operators.changes import WORDS
 from grader.operators.probes import PROBES
 from grader.report import layers
 from grader.report import terminal as reports
-from grader.report.page import environment, of_pieces
+from grader.report.page import environment, template_values
 
 SHOWN = 12  # findings in full at most; the others are folded, as are those of one student only
 STATUSES: tuple[Status, ...] = ("pass", "fail", "timeout", "skipped", "todo", "error")
@@ -78,16 +78,16 @@ class Bin:
 
 
 def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys: Sequence[str] = ()) -> str:
-    """The whole page, in the language in use; it links to `pages/` next to it. `nobodys` are files that belong to no
-    student."""
+    """The whole page as HTML, in the language in use; it links to `pages/` next to it. `seed`: of this run;
+    `submissions`: the arguments that grade the class again; `nobodys`: files that belong to no student."""
     graded = [standing for standing in standings if standing.score is not None]
     common = findings(graded)
     seeds = _seeds(standings, seed)
     shown = min(SHOWN, sum(len(finding.students) > 1 for finding in common) or len(common))
     return environment(TEMPLATES).get_template("class.html.j2").render(
-        **of_pieces(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
+        **template_values(), facts=_facts(standings, graded), seeds=", ".join(map(str, seeds)),
         sentences=_sentences(graded, common), missing_layers=_missing_layers(graded),
-        again=_again(seeds, f"python -m grader class {submissions}"),
+        again=_repeat_lines(seeds, f"python -m grader class {submissions}"),
         common=common[:shown], others=common[shown:], unexplained=unexplained(graded), columns=columns(graded),
         tracks=_tracks(graded), labs=labs(standings), bins=bins(graded), concerns=concerns(standings),
         nobodys=nobodys, changed=_changed(standings), imports=imports(standings),
@@ -99,8 +99,8 @@ def html(standings: Sequence[Standing], *, seed: int, submissions: str, nobodys:
 
 
 def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
-    """The seeds under which someone was graded, each with its students, the most common first. What was changed since
-    a round of grading, and an open case that was tried again, meets another seed, so that there may be several."""
+    """The names of the students graded under each seed, the most common seed first; only `seed`, without names, if none
+    was. What was changed since a complete run, or was open and is tried again, is graded under a new seed."""
     used: dict[int, list[str]] = {}
     for standing in standings:
         if standing.seed is not None:
@@ -108,8 +108,9 @@ def _seeds(standings: Sequence[Standing], seed: int) -> dict[int, list[str]]:
     return dict(sorted(used.items(), key=lambda item: -len(item[1]))) or {seed: []}
 
 
-def _again(seeds: dict[int, list[str]], command: str) -> list[str]:
-    """The commands that repeat the run: for all students under the commonest seed, then for those with another one."""
+def _repeat_lines(seeds: dict[int, list[str]], command: str) -> list[str]:
+    """Lines with the commands that repeat the run: for all students under the first seed, then for those with
+    another."""
     first, *others = seeds
     lines = [_("The same run again: {command}", command=f"{command} --seed {first} --again")]
     for seed in others:
@@ -126,6 +127,7 @@ def _changed(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def _sections(standings: Sequence[Standing]) -> list[str]:
+    """The names of the sections that have a student, sorted."""
     return sorted({one.section for one in standings if one.section})
 
 
@@ -138,14 +140,14 @@ def _filters(standings: Sequence[Standing]) -> list[tuple[str, str, int]]:
 
 
 def _kinds(one: Standing, standings: Sequence[Standing]) -> list[str]:
-    """The filters, as CSS classes, that show a student's row."""
+    """The CSS classes of a student's row, one for each filter that shows it; empty for most."""
     kinds = ["open"] * one.is_open + ["late"] * bool(one.late or one.lateness) + ["changed"] * bool(one.changed)
     return kinds + ([f"section-{_sections(standings).index(one.section)}"] if one.section else [])
 
 
 def imports(standings: Sequence[Standing], *, own: bool = False) -> list[tuple[str, str]]:
-    """Each table that goes back to a system, and in one line where it is imported there. First, and for `own` alone,
-    those of the system that the class came from."""
+    """The file name of each table that a platform imports, and a line that says how. First, and for `own` alone, those
+    of the platform that the class came from."""
     lines = [
         (any(one.canvas_id for one in standings), "canvas.csv", _("Canvas: Grades, then Import")),
         (any(one.moodle_id for one in standings), "moodle.csv", _(
@@ -170,7 +172,8 @@ def findings(graded: Sequence[Standing]) -> list[CommonMistake]:
 
 
 def unexplained(graded: Sequence[Standing]) -> list[CommonMistake]:
-    """The first failing check of steps that have no diagnosis, the most common first."""
+    """The first failing check, by its title, of steps that have no diagnosis, with the students; the most common
+    first."""
     common: dict[tuple[str, str], CommonMistake] = {}
     for standing in graded:
         for step in standing.steps:
@@ -212,7 +215,7 @@ def columns(graded: Sequence[Standing]) -> list[Column]:
 
 
 def _tracks(graded: Sequence[Standing]) -> list[str]:
-    """The tracks of the class, if they are more than one: then each student has a total in each."""
+    """The names of the tracks of the class; empty if there is only one: its points are the total."""
     names = graded[0].by_track if graded else {}
     return list(names) if len(names) > 1 else []
 
@@ -239,7 +242,8 @@ def _by_score(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str, str]]) -> list[Wording]:
-    """The texts of the misconceptions of these names, in the language in use; `words`: those of each that has some."""
+    """The texts of these misconceptions of a step, in the language in use; `words` complete the texts, by the name of
+    the misconception and the place in its text."""
     every, wordings = _texts(step), []
     for name in names:
         lines = every.get(name, (name, "", ""))
@@ -250,7 +254,8 @@ def wordings_of(step: str, names: Iterable[str], words: Mapping[str, Mapping[str
 
 @cache
 def _texts(step: str) -> dict[str, tuple[str, str, str]]:
-    """The texts of a step's misconceptions, read without importing them: that would load torch."""
+    """The texts of a step's misconceptions in English, by name: what was done, why it is wrong, and a question. Read
+    without importing them, which would load torch."""
     texts = PROBES | {name: entry.said for name, entry in documents.of_many_steps().entries.items()}
     with contextlib.suppress(FileNotFoundError):
         folder = step_folder(step)
@@ -279,19 +284,19 @@ def _facts(standings: Sequence[Standing], graded: Sequence[Standing]) -> list[tu
 
 
 def _sentences(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> list[str]:
-    """The sentences to read first: the commonest mistake, or several equally common ones, and the step that most
-    students fail."""
+    """The sentences to read first, if there is something to say: on the commonest mistakes, and on the step at which
+    most students stop."""
     return [*_commonest(graded, common), *_first_failing(graded)]
 
 
 def _missing_layers(graded: Sequence[Standing]) -> list[str]:
-    """The meaning of a layer of isolation that was missing for some students."""
+    """A sentence for each layer of isolation that was missing for some students, on what that means."""
     in_force = [set(report.isolation) for report in graded if report.isolation]
     return layers.missing(set.intersection(*in_force)) if in_force else []
 
 
 def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> Iterator[str]:
-    """A sentence on the mistake, or the mistakes, that most students made; none if one student made each."""
+    """A sentence on the mistake, or the mistakes, that most students made; nothing if one student made each."""
     count = len(common[0].students) if common else 0
     tied = [mistake for mistake in common if len(mistake.students) == count]
     if count < 2:
@@ -308,7 +313,7 @@ def _commonest(graded: Sequence[Standing], common: Sequence[CommonMistake]) -> I
 
 
 def _first_failing(graded: Sequence[Standing]) -> Iterator[str]:
-    """A sentence on the step at which most students stop."""
+    """A sentence on the step that is most often a student's first that does not pass; nothing if it says too little."""
     first = Counter(
         next((step.name for step in standing.steps if step.status != "pass" and step.score is not None), "")
         for standing in graded
@@ -345,7 +350,7 @@ def _points(score: float, total: str) -> str:
 
 
 def percent(part: float | None, whole: float = 1.0) -> str:
-    """A share in percent; a dash if `part` is None."""
+    """`part` of `whole` in percent, as text; a dash if `part` is None."""
     return "–" if part is None else f"{100 * part / whole if whole else 0:.0f} %"
 
 

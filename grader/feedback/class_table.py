@@ -18,7 +18,7 @@ ROWS = 40  # students up to which each has a line
 
 def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
     """The table of students with scores (in a large class only of those without a score), and counts, median and mean;
-    `kept` is the number of students who were not graded again."""
+    `reused` is the number of students who were not graded again."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]
@@ -46,7 +46,8 @@ def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
 
 
 def _table(standings: Sequence[Standing]) -> Table:
-    """The table: student, score, a mark for each step."""
+    """A table with a row for each student: name, score, a sign for each step, the share lost by lateness; the reason in
+    place of these without a score."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     table.add_column(_("student"))
     table.add_column(_("score"), justify="right", no_wrap=True)

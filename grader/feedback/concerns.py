@@ -25,7 +25,7 @@ def concerns(standings: Sequence[Standing]) -> list[Concern]:
 
 
 def _named(standings: Sequence[Standing], about: Callable[[Standing], str | None]) -> Iterable[tuple[Standing, str]]:
-    """The students to whom a reason applies, with its details."""
+    """The students to whom a reason applies, with details; `about` gives these, None if it doesn't apply."""
     reasons = ((standing, about(standing)) for standing in standings)
     return ((standing, what) for standing, what in reasons if what is not None)
 
@@ -59,7 +59,7 @@ def _reasons() -> list[tuple[str, Callable[[Standing], str | None]]]:
 
 
 def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str | None]]:
-    """The reason for students with names that look like another's."""
+    """The reason for names that look like another student's: a sentence, and a function as in `_reasons`."""
     logins = {standing.student: standing.login for standing in standings}
     groups = {name: group for group in alike(logins) for name in group}
     return (
@@ -69,6 +69,7 @@ def _alike(standings: Sequence[Standing]) -> tuple[str, Callable[[Standing], str
 
 
 def _unstarted(standing: Standing) -> str | None:
+    """No details if a student handed something in and started no step; None otherwise."""
     return "" if standing.nothing_handed_in and not standing.absence else None
 
 
@@ -82,6 +83,6 @@ def _unread(standing: Standing) -> str | None:
 
 
 def _unusable(standing: Standing) -> str | None:
-    """The steps that a person has already decided about."""
+    """The reasons why files could not be run of steps that a person has given points; None without any."""
     reasons = dict.fromkeys(step.unusable for step in standing.steps if step.unusable and step.score is not None)
     return " ".join(reasons) or None

@@ -41,7 +41,9 @@ class Draft:
 
 
 def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]) -> Draft:
-    """Writes a draft at the end of the step's mistakes, in both languages. Raises NoDraft, OSError."""
+    """Writes a draft of a misconception from a cluster of wrong answers at the end of the step's mistakes, in both
+    languages. `sources`: the students' step files, by the name of their report, then by step. Raises NoDraft,
+    OSError."""
     folder = step_folder(cluster.step)
     source = _source(cluster, entries, sources)
     public = cluster.result.about
@@ -61,16 +63,18 @@ def write(cluster: Cluster, entries: Sequence[Graded], sources: Mapping[str, Map
 
 
 def _append(file: Path, entry: str) -> None:
+    """Writes an entry at the end of a file, which is made if it is missing."""
     there = file.read_text(encoding="utf-8").rstrip("\n") + "\n" if file.is_file() else ""
     files.write(file, (there + entry).lstrip("\n"))
 
 
 def draft(source: str, cluster: Cluster) -> str:
-    """The facts and the block of a draft: the student's definition, and all that it needs. Raises NoDraft."""
+    """A draft's facts and code as Markdown: the student's definition in the file `source`, and all that it needs.
+    Raises NoDraft."""
     public = cluster.result.about
     try:
         body = excision.excised(source, public, public_names(cluster.step) - {public}, cluster.step)
-    except excision.Unresolved as missing:
+    except excision.UnresolvedNames as missing:
         sentence = _("The file of the student uses {names} and does not define it.")
         raise NoDraft(sentence.format(names=missing)) from None
     except UNPARSABLE:
@@ -83,7 +87,7 @@ def draft(source: str, cluster: Cluster) -> str:
 
 
 def _source(cluster: Cluster, entries: Iterable[Graded], sources: Mapping[str, Mapping[str, str]]) -> str:
-    """The file of the first student of a cluster who has one."""
+    """The text of the step's file of the first student of a cluster who has one. Raises NoDraft without any."""
     for entry in entries:
         if entry.student in cluster.students and (source := sources.get(entry.file, {}).get(cluster.step)):
             return source

@@ -16,15 +16,15 @@ from grader.base.syntax import bound_and_used, parsed
 STEP = re.compile(r"(?:exercises\.)?(step\d{2}_\w+)")
 
 
-class Unresolved(ValueError):
+class UnresolvedNames(ValueError):
     """The excerpt uses names that the file does not define; they are its only argument, as one text."""
 
 
 def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> str | None:
-    """The last definition of `public` in a file of this step and all that it needs, imports first: lines for the body
-    of a function. None if the file does not define it.
+    """The last definition of the function or class `public` in a file of this step and all that it needs, imports
+    first: lines for the body of a function. None if the file does not define it.
 
-    Names `elsewhere` are taken from the step's reference. Raises Unresolved, and what `ast.parse` raises.
+    Names `elsewhere` are imported from the step's reference. Raises UnresolvedNames, and what `ast.parse` raises.
     """
     body = [node for node in map(_Bare().visit, parsed(source).body) if node is not None]
     definitions = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == public]
@@ -35,7 +35,7 @@ def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> 
     used = set().union(*map(_used, wanted))
     names = used & set(elsewhere) - {public}
     if missing := used - set().union(*map(_bound, wanted)) - names - set(dir(builtins)):
-        raise Unresolved(", ".join(sorted(missing)))
+        raise UnresolvedNames(", ".join(sorted(missing)))
     imports = [line for node in body if node in wanted and _is_import(node) for line in _import_lines(node, used)]
     imports += [f"from {_module(step)} import {', '.join(sorted(names))}"] if names else []
     own = [ast.unparse(_Inner().visit(node)) for node in body if node in wanted and not _is_import(node)]
@@ -43,7 +43,7 @@ def excised(source: str, public: str, elsewhere: Collection[str], step: str) -> 
 
 
 def _needed(definition: ast.stmt, others: list[ast.stmt], elsewhere: Collection[str]) -> list[ast.stmt]:
-    """A definition with the statements that it needs, directly or not."""
+    """A definition with those of the `others` that define what it needs, directly or not, but for names `elsewhere`."""
     wanted, waiting = [definition], [definition]
     while waiting:
         used = _used(waiting.pop()) - set(elsewhere)
@@ -68,7 +68,7 @@ def _is_import(node: ast.stmt) -> bool:
 
 
 def _import_lines(node: ast.stmt, used: Collection[str]) -> Iterator[str]:
-    """A line for each name that is used: earlier steps' references in place of the learner's files."""
+    """A line for each imported name that is used; earlier steps' references take the place of the learner's files."""
     assert isinstance(node, ast.Import | ast.ImportFrom)
     for alias in node.names:
         bound = (alias.asname or alias.name).partition(".")[0]
@@ -84,7 +84,7 @@ def _import_lines(node: ast.stmt, used: Collection[str]) -> Iterator[str]:
 
 
 def _module(name: str) -> str:
-    """A module of ours in place of a step's file of the learner's; any other as it is."""
+    """The module of the step's reference for a module that is a learner's step file; another name as it is."""
     step = STEP.fullmatch(name)
     try:
         return f"solutions.{step_folder(step[1]).parent.name}.{step[1]}.reference" if step else name

@@ -1,4 +1,4 @@
-"""A class's results for other programs: `TABLES` of the whole class, and files of each student."""
+"""A class's results for other programs: `TABLES` of the whole class, and `STUDENT_FILES` about each student."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
+
+import msgspec
 
 from grader.base import files, language
 from grader.base.language import gettext as _
@@ -155,13 +157,13 @@ def _request_rows(whole: WholeClass) -> Rows:
 
 
 def key(cell: str) -> str:
-    """A cell by which a system finds someone: unchanged if it can't be a formula that calls anything."""
+    """A cell by which a system finds someone: unchanged if it can't be a formula that calls anything, else harmless."""
     return cell if KEY.fullmatch(cell) else harmless(cell)
 
 
 def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, and no terminal for a command. Where a spreadsheet cuts cells at
-    another sign than a comma, what follows that sign is a cell."""
+    """The cell changed so that no spreadsheet takes it for a formula, and no terminal for a command. If a
+    spreadsheet cuts cells at another sign than a comma, what follows that sign is a cell."""
     cell = CUT.sub(r"\1'", plain(cell))
     return f"'{cell}" if FORMULA.match(cell) else cell
 
@@ -183,23 +185,25 @@ TABLES = {
 }
 
 
-def written(name: str, whole: WholeClass) -> str:
-    """The text of a table."""
+def csv_text(name: str, whole: WholeClass) -> str:
+    """The CSV text of the table of this file name in TABLES."""
     table = TABLES[name]
     return files.table([table.quote(cell) for cell in row] for row in table.rows(whole))
 
 
 def tables(whole: WholeClass) -> dict[str, bytes]:
-    """The content of each table, by its name."""
-    return {name: written(name, whole).encode("utf-8-sig" if table.mark else "utf-8") for name, table in TABLES.items()}
+    """The CSV of each table as bytes, by its file name."""
+    return {
+        name: csv_text(name, whole).encode("utf-8-sig" if table.mark else "utf-8") for name, table in TABLES.items()
+    }
 
 
 # --- one student ---
 
 
 def junit_xml(graded: Graded, reason: str = "") -> bytes:
-    """The checks of a student as JUnit's XML: one suite per step. Without a mark, for this `reason`, there is one
-    error."""
+    """The checks of a student as JUnit's XML: one suite per step. With a `reason` why there is no mark, one error
+    instead."""
     suites = ElementTree.Element("testsuites", name=_xml(graded.student))
     reason = reason or graded.error
     if reason:
@@ -218,7 +222,7 @@ def junit_xml(graded: Graded, reason: str = "") -> bytes:
 
 
 def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], seconds: float) -> ElementTree.Element:
-    """Adds a JUnit suite with its counts."""
+    """Adds a JUnit suite with the counts of its checks' statuses, and returns it."""
     suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(statuses)), time=str(seconds))
     for amount, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(amount, str(sum(JUNIT_TAGS.get(status) == tag for status in statuses)))
@@ -226,7 +230,7 @@ def _suite(suites: ElementTree.Element, name: str, statuses: list[Status], secon
 
 
 def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> None:
-    """Adds a check to a JUnit suite."""
+    """Adds a check of this step to a JUnit suite."""
     name = check.name if check.device == "cpu" else f"{check.name}[{check.device}]"
     case = ElementTree.SubElement(suite, "testcase", classname=step.name, name=name, time="0")
     tag = JUNIT_TAGS.get(check.status)
@@ -237,12 +241,12 @@ def _case(suite: ElementTree.Element, step: StepResult, check: CheckResult) -> N
 
 
 def _xml(text: str) -> str:
-    """Untrusted text for a log: `quoted`, and without what XML can't hold."""
+    """Untrusted text that XML can hold: as `quoted` shows it, with U+FFFD in place of characters that XML forbids."""
     return NOT_IN_XML.sub("\ufffd", quoted(text))
 
 
 def gradescope(report: Report) -> dict[str, Any]:
-    """Gradescope's `results.json`: one test per check, with the learner's message."""
+    """The content of Gradescope's `results.json`, for JSON: one test per check, with its message."""
     tests = [
         _gradescope_test(f"{number_of_step}.{index}", step, check)
         for number_of_step, step in enumerate(report.steps, 1)
@@ -260,11 +264,11 @@ def gradescope(report: Report) -> dict[str, Any]:
     }
 
 
-def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
-    """A check as one of Gradescope's tests, as JSON."""
+def _gradescope_test(number: str, step: StepResult, check: CheckResult) -> dict[str, Any]:
+    """A check as one of Gradescope's tests, for JSON; `number` is that of step and check, `2.1`."""
     lines = [quoted(check.message), f"→ {check.hint}" if check.hint else ""]
     return {
-        "number": place,
+        "number": number,
         "name": f"{step.name}: {check.title}",
         "name_format": "text",
         "score": check.points,
@@ -276,3 +280,21 @@ def _gradescope_test(place: str, step: StepResult, check: CheckResult) -> dict[s
         "tags": [tag for tag in (step.name, check.device, check.misconception) if tag],
         "extra_data": {"check": check.name, "status": check.status},
     }
+
+
+class StudentFile(NamedTuple):
+    """A file about each student for another program: the ending of its name, and its content from the student, the
+    report with the points that count, and the reason why there is no mark. `needs_mark`: it can't say that there is
+    none."""
+
+    ending: str
+    content: Callable[[Graded, Report | None, str], bytes]
+    needs_mark: bool = False
+
+
+STUDENT_FILES = {
+    "gradescope": StudentFile(
+        "json", lambda _graded, report, _why: msgspec.json.encode(report and gradescope(report)), needs_mark=True
+    ),
+    "junit": StudentFile("xml", lambda graded, _report, why: junit_xml(graded, why)),
+}

@@ -32,14 +32,15 @@ class Week:
 
 
 def html(term: Term, row: TermRow, graded: Mapping[str, Graded]) -> str:
-    """The page of one student, for staff; `graded` has the result of each assignment."""
+    """The page of one student as HTML, for staff; `graded` has the result of each assignment that was graded, by
+    name."""
     weeks = [_week(term, name, row, graded.get(name)) for name in row.points]
     about = _("For staff: every assignment of the term, with its attempts and what regrades have changed.")
     return pages.page("history.html.j2", row.student, about, (), weeks=weeks, of_term=row.percent)
 
 
 def _week(term: Term, name: str, row: TermRow, graded: Graded | None) -> Week:
-    """A student's assignment as the page shows it."""
+    """The assignment `name` as a student's page shows it; `graded` is the result, None without one."""
     assignment, points = term.assignments[name], row.points[name]
     mark = graded.mark if graded else None
     out_of = f" / {number(mark.out_of)}" if mark and points is not None else ""
@@ -67,7 +68,7 @@ def _tries(graded: Graded | None) -> Sequence[str]:
 
 
 def _until(term: Term, name: str, student: str, mark: AssignmentMark | None) -> str:
-    """The deadline of a student as text; empty without one."""
+    """The deadline of a student as text: that of the mark, else today's in the term; empty without one."""
     if mark and mark.until:
         return _moment(mark.until)
     deadline = term.deadline(name, student)
@@ -75,4 +76,5 @@ def _until(term: Term, name: str, student: str, mark: AssignmentMark | None) -> 
 
 
 def _moment(text: str) -> str:
+    """A moment in ISO format as a person reads it; empty for an empty text."""
     return moments.shown(datetime.fromisoformat(text)) if text else ""

@@ -48,7 +48,8 @@ class Item:
 
     @property
     def remarks(self) -> list[str]:
-        """Hints for the author of the check."""
+        """Sentences for the author of the check, such as that no student fails it; empty if it is fine, or few
+        started."""
         if self.begun < ENOUGH:
             return []
         if self.passed == self.begun:
@@ -73,7 +74,7 @@ class Cluster:
 
 
 def items(entries: Iterable[Graded]) -> list[Item]:
-    """Every check of the class, in the order of the steps."""
+    """Every check of the class as an item, in the order of the steps."""
     reports = [entry.report for entry in entries if entry.report]
     by_check: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
     titles: dict[tuple[str, str], str] = {}
@@ -94,7 +95,8 @@ def items(entries: Iterable[Graded]) -> list[Item]:
 
 
 def clusters(entries: Iterable[Graded]) -> list[Cluster]:
-    """Wrong answers that were not recognised, the most frequent first: a step's failing checks, answers equal."""
+    """The wrong answers that no known mistake explains, the most frequent first; students with equal answers to all
+    failing checks of a step are one cluster."""
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}
     for entry in entries:
         for step in entry.report.steps if entry.report else ():
@@ -128,16 +130,17 @@ def wrong_answers(report: Report) -> frozenset[str]:
 
 
 def _answer(check: CheckResult) -> str:
-    """The message without file names and lines, which differ between students with the same answer."""
+    """A check's message without file names, lines and addresses, which differ between students with the same answer."""
     return ADDRESS.sub("0x", FILE.sub("…", check.message))
 
 
 def _begun(step: StepResult) -> bool:
+    """Whether a step was started, and could be graded."""
     return step.status not in ("todo", "error") and not step.unusable
 
 
 def _by_name(step: StepResult) -> dict[str, list[CheckResult]]:
-    """The results of each check, one for each device."""
+    """The results of each check, one for each device, by the check's name."""
     by_name: dict[str, list[CheckResult]] = {}
     for check in step.checks:
         by_name.setdefault(check.name, []).append(check)
@@ -145,7 +148,8 @@ def _by_name(step: StepResult) -> dict[str, list[CheckResult]]:
 
 
 def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
-    """The correlation of passing with the rest of the points."""
+    """The correlation, from -1 to 1, of passing a check with the points of all others; None if too few started it, or
+    all did the same. `outcomes` has both for each student."""
     count, passed = len(outcomes), sum(has_passed for has_passed, _rest in outcomes)
     if count < ENOUGH or passed in (0, count):
         return None
@@ -160,7 +164,7 @@ def _discrimination(outcomes: Sequence[tuple[bool, float]]) -> float | None:
 
 
 def items_csv(analysis: Iterable[Item]) -> str:
-    """A CSV table with a row for each check: how many started and passed it, how well it discriminates."""
+    """CSV text with a row for each check: how many started and passed it, how well it discriminates."""
     rows: list[list[object]] = [["step", "check", "title", "began", "passed", "share", "discrimination", "remarks"]]
     for item in analysis:
         share = "" if item.share is None else f"{item.share:.4f}"

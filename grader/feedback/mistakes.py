@@ -54,8 +54,8 @@ class Mistake:
 
 
 def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]] | None = None) -> list[Mistake]:
-    """The mistakes, the most frequent first, then in the order of the steps. `sources` are the students' files, by the
-    name of their report, for their code."""
+    """The mistakes, the most frequent first, then in the order of the steps. `sources`: the students' step
+    files, by the name of their report, then by step; without it no code is shown."""
     sources = sources or {}
     groups: dict[tuple[str, tuple[str, ...], str], Mistake] = {}
     for entry in entries:
@@ -67,12 +67,13 @@ def mistakes(entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
                 group.makers.append(_maker(entry, step.name, check, sources))
     unknown = [_unrecognised(cluster.step, cluster.students, entries, sources) for cluster in clusters(entries)]
     for mistake in (everything := [*groups.values(), *filter(None, unknown)]):
-        mistake.result = min((maker.check for maker in mistake.makers), key=_size)
+        mistake.result = min((maker.check for maker in mistake.makers), key=_sort_key)
     return sorted(everything, key=lambda each: (-len(each.makers), each.step, not each.wordings))
 
 
 def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], CheckResult]]:
-    """Each diagnosis of a student, with the first check that shows it."""
+    """Each diagnosis of a student: the step, the names of the misconceptions, and the check that shows it in the
+    smallest case."""
     if entry.report is None:
         return
     # Without its mark: an assignment leaves out steps that the report has.
@@ -81,13 +82,14 @@ def _diagnosed(entry: Graded) -> Iterator[tuple[StepResult, tuple[str, ...], Che
         for names in stands.diagnoses:
             showing = [check for check in step.checks if names[0] in PARTS.split(check.misconception or "")]
             if showing:
-                yield step, names, min(showing, key=_size)
+                yield step, names, min(showing, key=_sort_key)
 
 
 def _unrecognised(
     step: str, students: Iterable[str], entries: Sequence[Graded], sources: Mapping[str, Mapping[str, str]]
 ) -> Mistake | None:
-    """The wrong answers in a step that have no name, by these students; None without any."""
+    """The mistake that these students of one cluster made in a step, which has no name; None without a failing
+    check."""
     makers, title = [], ""
     for entry in (entry for entry in entries if entry.student in students and entry.report):
         result = next(one for one in entry.report.steps if one.name == step)  # type: ignore[union-attr]  # see above
@@ -98,19 +100,21 @@ def _unrecognised(
     return Mistake(step, title, [], makers[0].check, makers) if makers else None
 
 
-def _size(check: CheckResult) -> tuple[bool, int]:
-    """Cases with a picture first, small ones before large ones; of small ones the step's own order decides, since its
-    first cases can be worked out by hand."""
+def _sort_key(check: CheckResult) -> tuple[bool, int]:
+    """A sort key: checks with a picture first, small cases before large ones. Small cases are equal, so that the step's
+    own order decides: its first ones can be worked out by hand."""
     cells = len(check.parting.expected) * len(check.parting.expected[0]) if check.parting else 0
     return check.parting is None, cells if cells > BY_HAND else 0
 
 
 def _maker(entry: Graded, step: str, check: CheckResult, sources: Mapping[str, Mapping[str, str]]) -> Maker:
+    """The student of this result, with the failing check and the code that it is about."""
     return Maker(entry.student, entry.file, check, excerpt(sources.get(entry.file, {}).get(step, ""), check.about))
 
 
 def excerpt(source: str, name: str) -> str:
-    """The function or class of this name in a file, as it is written; the whole file without one."""
+    """The function or class of this name in a file, as it is written; the whole file without one, and of a file that is
+    too long its start."""
     if len(source) > MAX_STUB:
         return source[:MAX_STUB]
     first, last = _definitions(source).get(name, (1, None))

@@ -30,7 +30,8 @@ SHOWN_PAIRS = 100
 
 
 def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least: int = AT_LEAST) -> str:
-    """Slides for the class: one for each mistake that several students made, without names."""
+    """The HTML of slides for the class: one for each mistake that `at_least` so many students made, without names.
+    `total`: the number of students; `title`: the assignment's."""
     shown = [mistake for mistake in mistakes if len(mistake.makers) >= at_least]
     about = _("One mistake on each slide, the most common first; no student is named. The arrow keys turn the slides.")
     heading = _titled(_("What to talk about"), title)
@@ -42,7 +43,7 @@ def slides(mistakes: Sequence[Mistake], total: int, *, title: str = "", at_least
 
 
 def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
-    """For staff: each student's code next to the diagnosis."""
+    """The HTML of a page for staff: each student's code next to the diagnosis, of a class of `total` students."""
     about = _("For staff only: it names students. One entry for each student and mistake.")
     heading = _titled(_("Code next to diagnosis"), title)
     return page(
@@ -52,8 +53,8 @@ def staff(mistakes: Sequence[Mistake], total: int, *, title: str = "") -> str:
 
 
 def items(analysis: Sequence[Item], clusters: Sequence[Cluster], total: int, *, results: str, title: str = "") -> str:
-    """A page of the checks as items, those that no student fails, and unrecognised wrong answers; `results` is the
-    class's folder as it is typed."""
+    """The HTML of a page of the checks as items, those that no student fails, and unrecognised wrong answers; `results`
+    is the class's folder as it is typed."""
     about = _("What each check found in this class. One class is little data: look again after the next one.")
     heading = _titled(_("The checks of this class"), title)
     orders = [
@@ -90,7 +91,8 @@ class PairView:
 
 
 def similar(pairs: Sequence[SimilarPair], groups: Sequence[SameFile], students: Sources, known_sources: Sources) -> str:
-    """Pairs that are more alike than chance, the most alike first, with both sources side by side."""
+    """The HTML of a page of the pairs that are more alike than chance, the most alike first, with both sources side by
+    side, and of the groups with the same file."""
     views = [_pair_view(pair, index, students, known_sources) for index, pair in enumerate(pairs[:SHOWN_PAIRS])]
     about = _("For staff only: it names students. It is a reason to look and to ask, never a verdict.")
     pairs_what = _(
@@ -119,7 +121,8 @@ def _cannot() -> list[str]:
 
 
 def _pair_view(pair: SimilarPair, index: int, students: Sources, known_sources: Sources) -> PairView:
-    """A pair as the page shows it; the first WITH_SOURCES pairs with their files side by side."""
+    """The pair number `index`, from 0, as the page shows it; the first WITH_SOURCES pairs with their files side by
+    side."""
     second = (known_sources if pair.is_known else students).get(pair.second, {})
     steps = sorted(pair.lines, key=lambda step: -pair.steps[step]) if index < WITH_SOURCES else []
     sides = [
@@ -142,7 +145,7 @@ def _pair_view(pair: SimilarPair, index: int, students: Sources, known_sources: 
 
 
 def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
-    """The lines of a source, each with whether it is marked."""
+    """The lines of a source, each with whether its number, from 1, is among `lines`."""
     return [(text, number in lines) for number, text in enumerate(source.splitlines(), 1)]
 
 
@@ -150,7 +153,8 @@ def _marked(source: str, lines: frozenset[int]) -> list[tuple[str, bool]]:
 
 
 def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.js",), **values: Any) -> str:
-    """A page of a term from its template, with the scripts in it that it may run."""
+    """The HTML of a page: the template of this file name, with its title, a sentence about it, the only scripts that it
+    may run, by file name, and the template's other values."""
     texts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in scripts]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return environment(TEMPLATES).get_template(template).render(
@@ -164,6 +168,7 @@ def page(template: str, title: str, about: str, scripts: Iterable[str] = ("sort.
 
 
 def _orders() -> list[tuple[str, str]]:
+    """The orders of mistakes: what `sort.js` sorts by, and its label."""
     return [("place 1", _("most students first")), ("students 1", _("fewest students first"))]
 
 

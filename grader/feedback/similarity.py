@@ -72,14 +72,15 @@ def pairs(
     on_student: Callable[[], None] = lambda: None,
 ) -> list[SimilarPair]:
     """The pairs that share anything unusual, the most alike first. Known sources are not compared with each other.
+    `stubs` are the released texts by step, `wrong` the wrong answers that no known mistake gives.
 
     Passages are in an index with the students who have them: the cost grows with the class, not with its square. A
-    group that copied is found as a chain of pairs. `on_student` is called with each that was read.
+    group that copied is found as a chain of pairs. `on_student` is called after each that was read.
     """
     known_sources, wrong = known_sources or {}, wrong or {}
     released = {step: {passage.mark for passage in passages(source)} for step, source in stubs.items()}
-    own = _without(_of_each(students, on_student), released)
-    others = _without(_of_each(known_sources, on_student), released)
+    own = _without_released(_passages_of_each(students, on_student), released)
+    others = _without_released(_passages_of_each(known_sources, on_student), released)
     most = max(FEW, COMMON * len(students))
     owners: dict[tuple[str, int], set[str]] = defaultdict(set)
     for student, steps in own.items():
@@ -106,7 +107,8 @@ def _pair(
     one: str, other: str, by_student: Mapping[str, Mapping[str, Sequence[Passage]]],
     weights: Mapping[tuple[str, int], float], is_known: bool, unusual: Mapping[tuple[str, str], list[str]],
 ) -> SimilarPair:  # fmt: skip
-    """A pair of submissions with the share of their passages in common, by step and over all."""
+    """Two submissions with the share of their passages in common, by step and over all. `weights` and `unusual` are of
+    `_weight` and `_unusual`; `is_known`: the other is a known source."""
     steps, lines = {}, {}
     total, both = [0.0, 0.0], 0.0
     for step in sorted({*by_student[one], *by_student[other]}):
@@ -125,19 +127,20 @@ def _pair(
 
 
 def _share(both: float, smaller: float) -> float:
-    """The share of the smaller one, drawn towards 0 if there is little to compare."""
+    """The weight in common as a share, from 0 to 1, of that of the smaller one; less if there is little to compare."""
     return both / max(smaller, ENOUGH) if both else 0.0
 
 
 def _weight(owners: int, students: int) -> float:
-    """The weight of a passage: 1 if one or two students have it, less if more do."""
+    """The weight of a passage that so many of the students have: 1 for one or two, less for more, 0 for all."""
     if owners <= 2 or students <= 2:
         return 1.0
     return math.log(students / owners) / math.log(students / 2)
 
 
 def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
-    """The wrong answers that just two students gave, by the pair."""
+    """The wrong answers that just two of so many students gave, by the pair of their names, sorted; empty for a class
+    of two."""
     givers: dict[str, list[str]] = defaultdict(list)
     for student, answers in wrong.items():
         for answer in answers:
@@ -150,7 +153,7 @@ def _unusual(wrong: Wrong, students: int) -> dict[tuple[str, str], list[str]]:
 
 
 def _lines(passages: Iterable[Passage], alike: set[int]) -> frozenset[int]:
-    """The lines of the passages that are alike."""
+    """The numbers of the lines, from 1, of those passages with digests that are `alike`."""
     return frozenset(
         line for passage in passages if passage.mark in alike for line in range(passage.first, passage.last + 1)
     )
@@ -166,14 +169,15 @@ def not_comparable(steps: Mapping[str, str]) -> list[str]:
 
 
 def passages(source: str) -> Sequence[Passage]:
-    """The winnowed passages of a file; nothing if it can't be compared."""
+    """The passages of a file that are compared, as `_winnowed` chooses them; none if it can't be compared."""
     read = _read(source)
     return read[0] if read else []
 
 
 @lru_cache(8192)  # pairs and equal files ask for the same
 def _read(source: str) -> tuple[Sequence[Passage], tuple[int, ...]] | None:
-    """The winnowed passages of a file, and the digests of its statements, sorted; None if it can't be compared."""
+    """The passages of a file that are compared, and the digests of its statements, sorted; None if it is no Python, too
+    long, or beyond the time to parse one person's files."""
     try:
         tree = syntax.tree_of(source, LONGEST)
     except OverBudget:
@@ -185,7 +189,7 @@ def _read(source: str) -> tuple[Sequence[Passage], tuple[int, ...]] | None:
     return list({passage.mark: passage for passage in reversed(every)}.values()), tuple(statements)
 
 
-def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
+def _passages_of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict[str, Sequence[Passage]]]:
     """The passages of each student's steps; `on_student` is called after each student."""
     counts = {}
     for name, steps in sorted(sources.items()):
@@ -195,10 +199,10 @@ def _of_each(sources: Sources, on_student: Callable[[], None]) -> dict[str, dict
     return counts
 
 
-def _without(
+def _without_released(
     by_student: Mapping[str, Mapping[str, Sequence[Passage]]], released: Mapping[str, set[int]]
 ) -> dict[str, dict[str, list[Passage]]]:
-    """The passages of each student and step without those that were released."""
+    """The passages of each student and step without those in the stubs; `released` has the digests of these by step."""
     return {
         name: {
             step: [passage for passage in own if passage.mark not in released.get(step, ())]
@@ -209,17 +213,17 @@ def _without(
 
 
 def _winnowed(tokens: Sequence[tuple[str, int]]) -> Iterator[Passage]:
-    """From every `WINDOW` neighbouring passages, the one with the smallest digest: a shared run of GRAM + WINDOW - 1
-    nodes is never missed."""
-    grams = [tokens[place : place + GRAM] for place in range(len(tokens) - GRAM + 1)]
+    """From every WINDOW neighbouring runs of GRAM nodes, the one with the smallest digest: what two files share in GRAM
+    + WINDOW - 1 nodes is never missed. `tokens`: each node and its line."""
+    grams = [tokens[position : position + GRAM] for position in range(len(tokens) - GRAM + 1)]
     marks = [_mark(gram) for gram in grams]
     positions = set()
     for start in range(max(1, len(marks) - WINDOW + 1) if marks else 0):
         window = range(start, min(start + WINDOW, len(marks)))
-        positions.add(min(window, key=lambda place: (marks[place], -place)))
-    for place in sorted(positions):
-        lines = [line for _token, line in grams[place]]
-        yield Passage(marks[place], min(lines), max(lines))
+        positions.add(min(window, key=lambda position: (marks[position], -position)))
+    for position in sorted(positions):
+        lines = [line for _token, line in grams[position]]
+        yield Passage(marks[position], min(lines), max(lines))
 
 
 def _mark(gram: Iterable[tuple[str, int]]) -> int:
@@ -229,7 +233,8 @@ def _mark(gram: Iterable[tuple[str, int]]) -> int:
 
 
 def _tokens(part: ast.stmt) -> Iterator[tuple[str, int]]:
-    """The nodes of a statement from the outside in, each with its line; imports, docstrings and type hints left out."""
+    """The nodes of a statement as tokens from the outside in, each with its line; without imports, docstrings, type
+    hints."""
     waiting: list[tuple[ast.AST, int]] = [(part, part.lineno)]
     while waiting:
         node, line = waiting.pop()
@@ -270,13 +275,14 @@ def _token(node: ast.AST) -> str:
 
 
 def kits_own() -> dict[str, str]:
-    """The kit's files with ordinary attention code that are not solutions (its labs), by name."""
+    """The texts of the kit's files with ordinary attention code that are not solutions (its labs), by path."""
     files = sorted(SOLUTIONS.glob("*/lab_*/*.py"))
     return {file.relative_to(SOLUTIONS.parent).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
 @cache
 def _kits_marks() -> frozenset[int]:
+    """The digests of the passages in the kit's own files."""
     return frozenset(passage.mark for text in kits_own().values() for passage in passages(text))
 
 
@@ -299,7 +305,8 @@ class SameFile:
 
 
 def same_files(students: Sources, stubs: Mapping[str, str]) -> list[SameFile]:
-    """Steps that more students wrote in the same way than `pairs` looks at: it takes these for common knowledge.
+    """The groups of students who wrote a step in the same way, of more students than `pairs` looks at: it takes what
+    these wrote for common knowledge.
 
     Answers so short that they can hardly be written otherwise are left out.
     """

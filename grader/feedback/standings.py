@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
-from grader.base.results import Graded, Status, StepResult
+from grader.base.results import CheckResult, Graded, StepResult
 from grader.marks.marking import as_counted, lateness, why_no_mark
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
 
-@dataclass(frozen=True)
-class StepStanding:
-    """A student's result in one step.
+class StepStanding(StepResult, kw_only=True, frozen=True):
+    """A student's result in one step with figures in place of its checks.
 
     `diagnoses` are the names of what went wrong: each a tuple of one, or of several that can't be told apart.
     `words` complete the sentence about one, by its name. `unexplained` is the title of the first check that fails, if
-    no diagnosis says why. `unusable` says why what was handed in could not be run; `invalid` and `not_imported`: no
-    check of it got beyond its import. `odd`: its process did something that no
-    honest answer does. `references`: the earlier steps whose
-    reference was in place when it was graded.
+    no diagnosis says why. `invalid` and `not_imported`: no check of it got beyond its import.
     """
 
-    name: str
-    title: str
-    status: Status
-    score: float | None
-    max_score: float
-    diagnoses: tuple[tuple[str, ...], ...]
-    unexplained: tuple[str, ...]
-    off_limits: bool
-    blocked_by: str | None
-    unusable: str = ""
-    track: str = "core"
+    seconds: float = 0.0
+    checks: list[CheckResult] = []
+    diagnoses: tuple[tuple[str, ...], ...] = ()
+    unexplained: tuple[str, ...] = ()
+    off_limits: bool = False
     invalid: bool = False
     not_imported: bool = False
-    odd: bool = False
-    references: tuple[str, ...] = ()
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    words: Mapping[str, Mapping[str, str]] = {}
 
     @property
     def resting(self) -> str:
-        """The step, and the references that it rests on; empty without any."""
+        """The step's name, and in parentheses the earlier steps with references in place; empty without any."""
         return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
@@ -63,12 +50,12 @@ class Standing(Graded, kw_only=True):
 
     @property
     def lateness(self) -> str:
-        """The share that lateness took off."""
+        """The share that lateness took off, with the reason, as text; empty without any."""
         return lateness(self.mark)
 
     @property
     def requests(self) -> list[str]:
-        """The unanswered ones for a second look."""
+        """The unanswered requests for a second look."""
         return self.mark.requests if self.mark else []
 
     @property
@@ -119,11 +106,13 @@ def _step(step: StepResult) -> StepStanding:
     stuck = step.stuck
     invalid = stuck and INVALID.search(step.checks[0].message) is not None
     explained = named or stuck or step.unusable or step.odd
+    figures = msgspec.structs.replace(
+        step, seconds=0.0, checks=[], message=step.unusable, output="", note="", remarks=[], left_out=[]
+    )
     return StepStanding(
-        step.name, step.title, step.status, step.score, step.max_score, _diagnoses(named),
-        () if explained else tuple(failing[:1]), any(check.off_limits for check in step.checks), step.blocked_by,
-        step.unusable, step.track, invalid=invalid, not_imported=stuck and not invalid, odd=step.odd,
-        references=tuple(step.references),
+        **msgspec.structs.asdict(figures), diagnoses=_diagnoses(named),
+        unexplained=() if explained else tuple(failing[:1]), off_limits=any(check.off_limits for check in step.checks),
+        invalid=invalid, not_imported=stuck and not invalid,
         words={check.misconception: check.words for check in step.checks if check.misconception and check.words},
     )  # fmt: skip
 

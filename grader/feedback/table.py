@@ -26,7 +26,8 @@ Points = tuple[float | None, float]  # what a student has, and out of how many
 
 
 def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
-    """The assignments as a table, with the points for full marks; then the students who have more time."""
+    """The assignments as a table, with the points for full marks from `totals`; then the students who have more
+    time."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=False)
     for name in (_("assignment"), _("title"), _("steps"), _("points"), _("opens"), _("due"), _("late")):
         table.add_column(name)
@@ -55,7 +56,7 @@ def overview(term: Term, totals: Mapping[str, Points]) -> RenderableType:
 
 
 def _more(term: Term, student: str) -> str:
-    """A line with a student's own deadlines, and the reason for each."""
+    """A line for the terminal with a student's own deadlines, and the reason for each."""
     dated = [(name, term.deadline(name, student)) for name in term.assignments]
     parts = [
         f"{name} {moments.shown(deadline.until)} ({deadline.reason})"
@@ -80,7 +81,8 @@ class TermRow:
 def term_rows(
     term: Term, marks: Mapping[str, Mapping[str, Points]], register: Register = NONE, now: datetime | None = None
 ) -> list[TermRow]:
-    """A row for each student on the roster or with a mark. An assignment that has no marks yet is left out.
+    """A row for each student on the roster or with a mark; `marks` by assignment, then by student. An assignment that
+    has no marks yet is left out.
 
     `absence` decides for students without a submission: 0 if their date has passed, excused, or no mark yet.
     """
@@ -113,7 +115,8 @@ def term_rows(
 
 
 def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
-    """The rows as a table, with a reason for each empty cell and each zero that was not earned."""
+    """The rows as CSV text, the assignments `names` as columns, with a reason for each empty cell and each zero that
+    was not earned."""
     sections = any(row.section for row in rows)
     table: list[list[str]] = [["student", *(["section"] if sections else []), *names, "percent", "why"]]
     for row in rows:
@@ -125,7 +128,7 @@ def term_csv(rows: Sequence[TermRow], names: Sequence[str]) -> str:
 
 
 def said(rows: Sequence[TermRow]) -> Iterator[str]:
-    """A line for each student's cell that needs an explanation: absent, excused or open, and what follows."""
+    """A line for each note on the cells of an assignment, such as why students have no mark, with their names."""
     by_note: dict[str, list[str]] = {}
     for row in rows:
         for name, note in row.notes.items():
@@ -136,7 +139,7 @@ def said(rows: Sequence[TermRow]) -> Iterator[str]:
 
 
 def percent(weights: Sequence[float], points: Sequence[Points]) -> str:
-    """The weighted mean of the shares, in percent; empty if a mark is open, or none counts."""
+    """The weighted mean of the shares of points, in percent, as text; empty if a mark is open, or none counts."""
     shares = [None if score is None else score / most if most else 0.0 for score, most in points]
     counted = [share for share in shares if share is not None]
     if len(counted) < len(shares) or not sum(weights):
@@ -145,4 +148,5 @@ def percent(weights: Sequence[float], points: Sequence[Points]) -> str:
 
 
 def _most(points: Iterable[Points]) -> float:
+    """The points for full marks; 0 without marks."""
     return max((out_of for _score, out_of in points), default=0.0)

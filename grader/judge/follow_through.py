@@ -36,7 +36,7 @@ class Earlier:
 
     @property
     def names(self) -> list[str]:
-        """The steps that references replace."""
+        """The names of these steps, which references replace, sorted."""
         return sorted([*(step.name for step in self.wrong), *self.absent])
 
 
@@ -55,8 +55,9 @@ class FollowThrough:
         self.settled: set[str] = set()
 
     def settle(self, name: str) -> None:
-        """Replaces the result of a step by its result with right earlier steps, after those of the steps that it rests
-        on."""
+        """Replaces the result of the step with this name in `graded`, if it fails and imports earlier steps that are
+        wrong or absent: by its result with references in their place. Those steps are settled first. A second call does
+        nothing."""
         if name in self.settled:
             return
         self.settled.add(name)
@@ -71,16 +72,16 @@ class FollowThrough:
                 break
             sources = with_references(self.request.sources, earlier.names)
             if sources is None:
-                self._set(name, without_points(step, earlier, self.request.sources))
+                self._store(name, without_points(step, earlier, self.request.sources))
                 return
             again = self._graded_again(name, sources, earlier)
             spent += again.result.seconds
         if earlier.names:
-            self._set(name, by_itself(step, again.result, earlier))
+            self._store(name, by_itself(step, again.result, earlier))
 
     def _earlier(self, step: StepResult, imported: Collection[str], replaced: Collection[str]) -> Earlier:
-        """The steps, of those it has `imported`, that keep a failing step from being graded as it is; references
-        replace some already."""
+        """The steps, of those it has `imported`, that keep a failing step from being graded as it is, with those that
+        references have `replaced` already; empty for a step that passes. Settles these steps."""
         rests_on = sorted(may_rest_on(step.name).intersection(imported))
         if step.status not in LOST or _is_absent(step.name, self.request.sources) or not rests_on:
             return Earlier()
@@ -98,13 +99,13 @@ class FollowThrough:
                 continue
             if other.status == "todo" and name not in self.wanted and _is_absent(name, self.request.sources):
                 earlier.absent.append(name)
-            elif name in replaced or _is_concerned(taken.get(name, {ALL}), other):
+            elif name in replaced or _takes_a_wrong_name(taken.get(name, {ALL}), other):
                 earlier.wrong.append(other)
         return earlier
 
     def _graded_again(self, name: str, sources: Sources, earlier: Earlier) -> StepGraded:
-        """The step graded with references in place of these earlier steps; a second time if the grader itself
-        failed."""
+        """The step graded with these sources, in which references replace the earlier steps; a second time if the
+        grader itself failed."""
         problems = {step: problem for step, problem in self.request.problems.items() if step not in earlier.names}
         public = {step: public_names(original(step_folder(step))) for step in earlier.names}
         again = msgspec.structs.replace(
@@ -113,13 +114,15 @@ class FollowThrough:
         alone = self.run(again, [name])[name]
         return self.run(again, [name])[name] if alone.result.status == "error" else alone
 
-    def _set(self, name: str, result: StepResult) -> None:
+    def _store(self, name: str, result: StepResult) -> None:
+        """Stores the result of a step that was graded on references."""
         self.graded[name] = msgspec.structs.replace(self.graded[name], result=result, route=Route.ON_REFERENCES)
 
 
-def _is_concerned(taken: set[str], other: StepResult) -> bool:
-    """True if one of the names taken from a failing step is wrong. Names that no check calls have no verdict of their
-    own: then the whole file counts, and so it does if nothing of it could be called."""
+def _takes_a_wrong_name(taken: set[str], other: StepResult) -> bool:
+    """True if one of the names that a step takes from another one, which fails, is wrong (ALL: it takes all). Names
+    that no check calls have no verdict of their own: then the whole file counts, and so it does if nothing of it could
+    be called."""
     failing = [check for check in other.checks if check.status != "pass"]
     if ALL in taken or not failing or not all(check.refused for check in failing):
         return True
@@ -129,15 +132,16 @@ def _is_concerned(taken: set[str], other: StepResult) -> bool:
 
 
 def _is_absent(name: str, sources: Sources) -> bool:
+    """True if the sources lack the step, or have its stub unchanged."""
     return name not in sources or is_untouched(sources[name][1])
 
 
 def with_earlier(submission: Submission, wanted: Collection[str]) -> tuple[dict[str, tuple[str, str]], set[str]]:
-    """The sources of a submission, completed by its author's earlier hand-ins, and the steps that these took.
+    """The sources of a submission, completed by its author's earlier hand-ins, and the names of the steps that come
+    from these.
 
-    Only steps that are not graded are taken from there: a step of this assignment is graded as it was handed in with
-    it.
-    """
+    Only steps that are not `wanted`, so not graded, are taken from there: a step of this assignment is graded as it was
+    handed in with it."""
     taken = {
         step: source
         for step, source in submission.earlier.items()
@@ -147,7 +151,7 @@ def with_earlier(submission: Submission, wanted: Collection[str]) -> tuple[dict[
 
 
 def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> StepResult:
-    """The result of a step, with a note if it imports what was handed in earlier."""
+    """The result of a step; with a note if it imports a step that was `taken` from an earlier hand-in."""
     used = [name for name in imported_steps(step.name, sources) if name in taken]
     if not used or step.status == "todo":
         return step
@@ -161,7 +165,8 @@ def note_earlier(step: StepResult, sources: Sources, taken: Collection[str]) -> 
 
 
 def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple[str, str]] | None:
-    """The sources with the references in place of these steps; None in a learner's kit, which has no references."""
+    """The sources with the references in place of the steps with these names; None in a learner's kit, which has no
+    references."""
     folders = [step_folder(name) for name in names]
     if any(is_recorded(folder) for folder in folders):
         return None
@@ -173,21 +178,22 @@ def with_references(sources: Sources, names: Collection[str]) -> dict[str, tuple
 
 
 def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[str, str]] | None:
-    """The sources with what torch has in place of those imported steps that say so in a `stock.py`; None if none
-    does. What draws random numbers then draws them as every catalogue does."""
+    """The sources with the modules of torch in place of those imported steps that have them in a `stock.py`; None if no
+    step has. What draws random numbers then draws them as every catalogue does."""
     found = {name: file for name in imported if (file := step_folder(name) / "stock.py").is_file()}
     if not found:
         return None
     return dict(sources) | {name: (f"<{name}>", file.read_text(encoding="utf-8")) for name, file in found.items()}
 
 
-def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResult:
-    """The result of a step that was graded `again` with references in place of others: its own points, and what blocks
-    it as it was handed in."""
+def by_itself(step: StepResult, regraded: StepResult, earlier: Earlier) -> StepResult:
+    """The result of a step as it counts: the points and checks of `regraded`, its result with references in place of
+    earlier steps, and a note on these steps. It is marked as blocked by the first wrong one, and as skipped if all else
+    passes. `step` is its result as it was handed in."""
     # An import of what was not there is told by the step's note.
     left_out = [line for line in step.left_out if not any(other in line for other in earlier.names)]
     result = msgspec.structs.replace(
-        again, seconds=round(step.seconds + again.seconds, 4), references=earlier.names, left_out=left_out
+        regraded, seconds=round(step.seconds + regraded.seconds, 4), references=earlier.names, left_out=left_out
     )
     names = ", ".join(earlier.names)
     if not earlier.wrong:
@@ -196,18 +202,18 @@ def by_itself(step: StepResult, again: StepResult, earlier: Earlier) -> StepResu
             sentence = _("{steps} were not handed in with this step: the references took their place.")
         return msgspec.structs.replace(result, note=sentence.format(steps=names))
     sentence = _("Graded by itself, with the reference in place of {steps}, it is worth {score} of {total}.")
-    worth = sentence.format(steps=names, score=f"{again.score or 0.0:.4g}", total=f"{again.max_score:.4g}")
+    worth = sentence.format(steps=names, score=f"{regraded.score or 0.0:.4g}", total=f"{regraded.max_score:.4g}")
     return msgspec.structs.replace(
         result,
-        status="skipped" if again.status == "pass" else again.status,
+        status="skipped" if regraded.status == "pass" else regraded.status,
         blocked_by=earlier.wrong[0].name,
         note=f"{_why_blocked(earlier.wrong[0])} {worth}",
     )
 
 
 def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> StepResult:
-    """The result of a blocked step without references: checks that rest on the other step may pass by luck and get no
-    points; all others count as they are."""
+    """The result of a step that earlier ones block, if there are no references to grade it with: checks that rest on
+    these may pass by luck and get no points; all others count as they are."""
     if earlier.wrong:
         blocker, message = earlier.wrong[0].name, _why_blocked(earlier.wrong[0])
     else:
@@ -236,7 +242,7 @@ def without_points(step: StepResult, earlier: Earlier, sources: Sources) -> Step
 
 
 def _why_blocked(wrong: StepResult) -> str:
-    """The sentence about the earlier step that is wrong, and the check that fails there."""
+    """A sentence on the wrong earlier step, and the check that fails there."""
     broken = leading(wrong.checks)
     if broken is None:
         return _("Blocked by {step}, which it imports. Fix that first.").format(step=wrong.name)

@@ -21,7 +21,8 @@ UNCOLLECTED = 4 * GROWTH  # and before that looks through all its objects, which
 
 
 def fill_holes() -> None:
-    """Allocates, for good, the small free chunks of the heap: a child that reused one would copy its whole page."""
+    """Allocates, for good, the small free chunks of the heap: a child that reused one would copy its whole page. Does
+    nothing without glibc."""
     libc = ctypes.CDLL(None)  # a separate handle: argument types are set on it
     if not hasattr(libc, "malloc_trim"):  # not glibc
         return
@@ -41,9 +42,9 @@ class HeapTrimmer:
         self._settled = self._collected = _resident()
 
     def trim(self) -> None:
-        """Trims if the process has grown since the last time: each page costs a page fault when used again. If it has
-        grown by much more, garbage is collected first: an error that was raised holds its frames, and they hold it.
-        """
+        """Returns free heap to the system if the process has grown by GROWTH since the last time: each page costs a
+        page fault when used again. If it has grown by much more, garbage is collected first: an error that was raised
+        holds its frames, and they hold their values. Only on Linux, with glibc."""
         if sys.platform != "linux" or (resident := _resident()) < self._settled + GROWTH:
             return
         if resident > self._collected + UNCOLLECTED:

@@ -119,12 +119,11 @@ class Grader:
         on_step: Callable[[StepResult], None] = lambda result: None,
         on_check: Callable[[Asking], None] | None = None,
     ) -> Report:
-        """Grades the wanted steps (`choice.by_default` says which, if none are chosen); `on_step` gets each result,
-        `on_check` checks.
+        """The report on the wanted steps (`choice.by_default` says which, if none are chosen), under a new seed if
+        `seed` is None; `on_step` is called with each result, `on_check` before each check.
 
-        Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing,
-        and Cancelled.
-        """
+        Raises GraderError if the grader itself fails, NotIsolated when a layer that the limits require is missing, and
+        Cancelled."""
         require_fitting_tapes(wanted)
         self._on_check = on_check
         with self._state:
@@ -153,17 +152,17 @@ class Grader:
     def _graded(
         self, request: GradeRequest, wanted: list[str], everything: list[str], on_step: Callable[[StepResult], None]
     ) -> tuple[dict[str, StepGraded], Finished]:
-        """Runs the wanted steps, and again those that ended in an error or rest on wrong or absent ones.
+        """The wanted steps' results by name, and what holds for the run: runs the steps, and again those that ended in
+        an error or rest on wrong or absent ones.
 
         Blocked steps are diagnosed with references in place of the steps that block them, the others once nothing is
-        known to block them: a search in a file that rests on a wrong one takes longest, and finds nothing.
-        """
+        known to block them: a search in a file that rests on a wrong one takes longest, and finds nothing."""
         first = msgspec.structs.replace(request, in_order=routes.in_order(everything))
         graded, finished = self._run(first, wanted, on_step)
         for name in routes.to_repeat(graded, wanted):
             alone, also = self._run(first, [name], on_step)
             graded |= alone
-            finished = _both(finished, also)
+            finished = _merged(finished, also)
         self._follow_through(first, graded, wanted)
         rest = routes.to_diagnose(graded, wanted)
         again = self._run(request, rest, on_step)[0] if rest else {}
@@ -177,7 +176,8 @@ class Grader:
                 judge.send(msgspec.structs.replace(request, sources={}, is_over=True))
 
     def _follow_through(self, request: GradeRequest, graded: dict[str, StepGraded], wanted: list[str]) -> None:
-        """Grades each step again that imports a wrong or absent one, with references in place of those."""
+        """Grades each step again that imports a wrong or absent one, with references in place of those, and replaces
+        its result in `graded`."""
         quietly = functools.partial(self._run, on_step=lambda result: None)
         through = follow_through.FollowThrough(request, graded, wanted, lambda *asked: quietly(*asked)[0])
         for name in sorted(graded):
@@ -227,6 +227,7 @@ class Grader:
         at_once = 1 if len(judges) > 1 else len(waiting)  # several judges get one step at a time, one judge all
 
         def ask(judge: Channel) -> None:
+            """Sends the next steps to a judge."""
             taken, waiting[:at_once] = waiting[:at_once], []
             with contextlib.suppress(ConnectionError):  # that it has died is heard below
                 judge.send(msgspec.structs.replace(request, steps=taken))
@@ -242,7 +243,7 @@ class Grader:
                         graded[event.result.name] = event
                         on_step(event.result)
                         continue
-                    finished = _both(finished, event) if finished else event
+                    finished = _merged(finished, event) if finished else event
                     if waiting:
                         ask(key.data)
                     else:
@@ -251,7 +252,8 @@ class Grader:
         return graded, finished
 
     def _event(self, judge: Channel) -> StepGraded | Finished:
-        """The next result from a judge; passes on which check runs. Raises NotIsolated, Cancelled or GraderError."""
+        """The next graded step or end from a judge; tells `on_check` which check runs until then. Raises NotIsolated,
+        Cancelled or GraderError."""
         event = judge.receive(Event)
         while isinstance(event, Asking):
             if self._on_check is not None:
@@ -324,16 +326,16 @@ class LazyGrader:
             raise
 
     def close(self) -> None:
-        """Ends the grader's processes."""
+        """Ends the grader's processes; the next use starts it again."""
         if self._grader is not None:
             self._grader.close()
             self._grader = None
 
 
-def _both(one: Finished, other: Finished) -> Finished:
-    """Merges two parts of a run: the isolation is the layers that both had."""
-    isolation = [layer for layer in one.isolation if layer in other.isolation]
-    return msgspec.structs.replace(other, isolation=isolation)
+def _merged(first: Finished, second: Finished) -> Finished:
+    """The end of a run with these two parts: the isolation is the layers that both had, the rest that of the second."""
+    isolation = [layer for layer in first.isolation if layer in second.isolation]
+    return msgspec.structs.replace(second, isolation=isolation)
 
 
 def _not_isolated(unmet: Unmet) -> str:

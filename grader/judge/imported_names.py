@@ -33,7 +33,8 @@ class Outline:
             self._note(statement)
 
     def needs(self, name: str) -> tuple[set[str], set[Name]]:
-        """The names of this file, and those of others, that a name uses directly; ALL stands for the whole file."""
+        """The names of this file, and those of other modules, that a name uses directly. ALL for the whole file; empty
+        if the file does not define the name."""
         if name == ALL:
             return set(), {*self._anywhere, *(taken for each in self._taken.values() for taken in each)}
         if name in self._taken:
@@ -73,7 +74,7 @@ def _outline(source: str) -> Outline:
 
 def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[str]]:
     """The names that a step's file takes from other steps, itself or through them, by step; ALL if it imports a whole
-    module. `of`: only those that this name of it uses."""
+    module. `of` is a name in the file: only those that it uses."""
     outlines = {step: _outline(sources[step][1])} if step in sources else {}
     names: set[Name] = set()
     waiting: list[Name] = [(step, of)]
@@ -96,12 +97,13 @@ def imported_names(step: str, sources: Sources, of: str = ALL) -> dict[str, set[
 
 
 def imported_steps(step: str, sources: Sources) -> list[str]:
-    """The other steps that the file of a step imports, itself or through what it imports, in order."""
+    """The names of the other steps that the file of a step imports, itself or through what it imports, in order."""
     return list(imported_names(step, sources))
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Name]]:
-    """The names that an import binds, and their modules."""
+    """Yields each name that an import binds (ALL for a star), with the module and the name in it that it comes from
+    (ALL for a whole module)."""
     match statement:
         case ast.Import(names=names):
             for alias in names:

@@ -29,16 +29,17 @@ class GraderError(RuntimeError):
 
 
 def start(early: zygote_process.ZygoteProcess | None = None, *, fork: bool | None = None) -> Judges:
-    """A source of judges: forked ones if that is sound, unless `fork` says otherwise. `early`: a zygote that was
-    started before."""
+    """A source of judges: forked ones if that is sound, unless `fork` says otherwise. `early` is a zygote's process
+    that was started before; forked ones use it."""
     fork = sys.platform == "linux" if fork is None else fork
-    return Forked(early) if fork else Spawned()
+    return ForkingLauncher(early) if fork else SpawningLauncher()
 
 
-class Forked:
+class ForkingLauncher:
     """Judges forked from one zygote, which is started at once and warms up in the background."""
 
     def __init__(self, early: zygote_process.ZygoteProcess | None = None) -> None:
+        """Takes the zygote's process that was started `early`, or starts one; does not wait for it."""
         self.process = early or zygote_process.ZygoteProcess()
         control = socket.socket(fileno=self.process.control)
         from grader.sandbox.forked import ForkLauncher
@@ -46,7 +47,7 @@ class Forked:
         self.launcher = ForkLauncher(control)
         self.ready = False
         self.asking = threading.Lock()
-        self.instead: Spawned | None = None  # if the zygote turns out not to be forkable
+        self.instead: SpawningLauncher | None = None  # if the zygote turns out not to be forkable
 
     def new(self) -> Channel:
         """A channel to a judge forked from the zygote, which ends when the channel is closed. Raises GraderError."""
@@ -55,7 +56,7 @@ class Forked:
         try:
             return self.instead.new() if self.instead else self._forked()
         except Unforkable:
-            self.instead = Spawned()
+            self.instead = SpawningLauncher()
             return self.instead.new()
 
     def _forked(self) -> Channel:
@@ -85,7 +86,7 @@ class Forked:
         return Channel(ours, pid)
 
     def end(self, judge: Channel) -> None:
-        """Ends one judge and its workers at once; the zygote stays. Another thread may be waiting for its answer."""
+        """Kills one judge and its workers; the zygote stays. Another thread may be waiting for the judge's answer."""
         import msgspec
 
         from grader.sandbox.process import Command
@@ -98,11 +99,11 @@ class Forked:
 
     @property
     def alive(self) -> bool:
-        """Whether the zygote still runs."""
+        """Whether judges can still be started: the zygote runs, or new interpreters are spawned."""
         return self.instead is not None or not self.process.poll()
 
     def stop(self) -> None:
-        """Tells the zygote that its owner is gone: it kills everything it forked."""
+        """Tells the zygote that its owner is gone: it kills everything it forked. Does not wait."""
         if self.instead:
             self.instead.stop()
         with contextlib.suppress(OSError):
@@ -118,7 +119,7 @@ class Forked:
         self.process.wait(5.0)
 
 
-class Spawned:
+class SpawningLauncher:
     """Judges spawned as new interpreters."""
 
     def __init__(self) -> None:
@@ -159,7 +160,7 @@ class Spawned:
 
     @property
     def alive(self) -> bool:
-        """Always: a new interpreter can be started at any time."""
+        """True: a new interpreter can be started at any time."""
         return True
 
     def stop(self) -> None:
@@ -171,7 +172,7 @@ class Spawned:
                     process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
-        """Ends the judges."""
+        """Ends the judges, and waits for that; new ones can be started then."""
         self.stop()
         for process in self.processes:
             process.wait()
@@ -179,4 +180,4 @@ class Spawned:
         self.stopped = False
 
 
-Judges = Forked | Spawned  # several threads may share one
+Judges = ForkingLauncher | SpawningLauncher  # several threads may share one

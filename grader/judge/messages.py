@@ -99,6 +99,7 @@ class Channel:
     """Whole messages over a stream socket, between two processes that trust each other."""
 
     def __init__(self, stream: socket.socket, pid: int = 0) -> None:
+        """`stream` is one end of a connected socket, `pid` the process at the other end, if that is known."""
         self.stream, self.pid = stream, pid  # unbuffered, so that a selector sees all pending data; the other process
 
     def send(self, message: msgspec.Struct) -> None:
@@ -107,7 +108,7 @@ class Channel:
         self.stream.sendall(LENGTH.pack(len(data)) + data)
 
     def receive(self, kind: Any) -> Any:
-        """The next message, None when the other side has closed."""
+        """The next message, of the type `kind` or one of its union; None once the other side has closed or died."""
         try:
             prefix = self.stream.recv(LENGTH.size, socket.MSG_WAITALL)
             if len(prefix) < LENGTH.size:
@@ -121,5 +122,6 @@ class Channel:
         self.stream.close()
 
     def __iter__(self) -> Iterator[GradeRequest]:
+        """Yields grade requests until the other side has closed."""
         while (request := self.receive(GradeRequest)) is not None:
             yield request

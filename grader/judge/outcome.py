@@ -72,7 +72,7 @@ class Ending:
 
     @property
     def refused(self) -> str:
-        """The public name with the answer that failed it: of the call that was refused, or of the last one."""
+        """The public name with the answer that failed the check (the refused or last one); empty if it passes."""
         return "" if self.verdict.status == "pass" else self.verdict.blamed
 
     @property
@@ -92,25 +92,26 @@ class Ending:
 
     @property
     def _raised(self) -> Raised | None:
+        """The error of the last call; None if it had an answer, or nothing was called."""
         outcome = self.verdict.exchanges[-1].outcome if self.verdict.exchanges else None
         return outcome.raised if outcome else None
 
     @property
     def _waits_for(self) -> str:
-        """The other step of the submission that is not written, if it met that."""
+        """The name of another step of the submission that is not written, if the check met that; else empty."""
         raised = self._raised
         other = Path(raised.file).stem if raised and self.verdict.status == "todo" else ""
         return other if other != self.step and STEP_NAME.fullmatch(other) else ""
 
     def refusal(self, refused: Mapping[str, str]) -> str:
-        """The reason why it earns nothing, of those by public name: what it calls used a built-in that is off limits.
-        Empty without one."""
+        """The reason why the check earns nothing although its answers may be right: a name that it calls used a
+        built-in that is off limits. `refused` has the reasons by public name; empty if it calls none of them."""
         names = sorted(self.verdict.called & refused.keys())
         return refused[names[0]] if names and self.verdict.status != "error" else ""
 
     def status(self, refusal: str) -> Status:
-        """Its status, if this is why it is refused. A check that draws nothing asks what anyone can look up: it counts
-        only if drawn inputs show that the functions it calls work."""
+        """The status of the check, failed if there is a `refusal`. A check that draws nothing asks what anyone can look
+        up: it counts only if drawn inputs show that the functions it calls work."""
         return "fail" if refusal else "skipped" if self.unproven else self.verdict.status
 
     def message(self) -> str:
@@ -145,11 +146,11 @@ class Ending:
 
 
 def results(endings: Sequence[Ending], file: str, source: str) -> list[CheckResult]:
-    """The result of each check of a step with this file, once all of them have ended on every device.
+    """The result of each check of a step with this file, in the order of the endings, once all have ended on every
+    device.
 
     A function that uses an off-limits built-in in any check loses the points of all its checks, and a check has points
-    only if it passes on every device.
-    """
+    only if it passes on every device."""
     used = {name: ending.message() for ending in endings if (name := ending.verdict.failure.off_limits)}
     refusals = [ending.refusal(used) for ending in endings]
     statuses = [ending.status(refusal) for ending, refusal in zip(endings, refusals, strict=True)]
@@ -165,7 +166,8 @@ def results(endings: Sequence[Ending], file: str, source: str) -> list[CheckResu
 
 
 def _where_it_does_not_parse(messages: list[str], file: str, source: str) -> list[str]:
-    """The messages of a file that does not parse: its line once in each, as watch mode shows it."""
+    """The messages, each started with the line of the file that does not parse, as watch mode shows it; unchanged if
+    the file parses."""
     sentence = invalid(source, file) if len(source) <= MAX_STUB else ""
     if not sentence:
         return messages
@@ -179,8 +181,8 @@ def _where_it_does_not_parse(messages: list[str], file: str, source: str) -> lis
 def _with_loops(
     endings: Sequence[Ending], statuses: Sequence[Status], messages: Sequence[str], source: str
 ) -> list[str]:
-    """The messages, once for each function with a loop that returns in its first round, or that nothing ends, if that
-    explains what fails."""
+    """The messages; for each function once, with a sentence on a loop in it that returns in its first round, or that
+    nothing ends, if that explains what fails."""
     said, texts = {""}, []
     for ending, status, message in zip(endings, statuses, messages, strict=True):
         explains = status in ("fail", "timeout") and ending.about not in said and not ending.matching
@@ -206,18 +208,18 @@ def _untold(verdict: Verdict) -> str:
 
 
 def unproven(verdicts: Sequence[Verdict]) -> list[Collection[str]]:
-    """For each check of a device, the names it calls that no check with drawn inputs shows to work, if it passes
-    without any."""
+    """For each check of a device, the names it calls that no check with drawn inputs shows to work, if it passes but
+    draws nothing; else none."""
     shown = {name for verdict in verdicts if verdict.drawn and verdict.status == "pass" for name in verdict.called}
     return [verdict.called - shown if verdict.status == "pass" and not verdict.drawn else () for verdict in verdicts]
 
 
 def smaller_cases(step: Solution, verdicts: list[Verdict], run: Run) -> Iterator[tuple[int, str, Verdict]]:
-    """For the first failing check of each public name, by its place, a smaller case that fails as well, as text.
+    """Yields, for the first failing check of each public name, its index, the text of a smaller case that fails as
+    well, and the verdict on that case.
 
-    None if a screen shows what the check gave it, if there was no answer (the code raised, or a module could not
-    be made), and if no smaller case fails in the same way.
-    """
+    Nothing if a screen shows what the check gave it, if there was no answer (the code raised, or a module could not be
+    made), or if no smaller case fails in the same way."""
     names: set[str] = set()
     for index, verdict in enumerate(verdicts):
         about = verdict.last

@@ -30,26 +30,26 @@ def first(request: GradeRequest, device: str) -> Route:
 
 
 def of_failing(request: GradeRequest, step: str) -> Route:
-    """The way in which a step is graded of which a check failed, call by call."""
+    """The way in which a step with a failing check is graded, call by call."""
     if request.in_order and imported_steps(step, request.sources):
         return Route.WITHOUT_DIAGNOSIS
     return Route.ON_REFERENCES if request.references else Route.CALL_BY_CALL
 
 
 def in_order(steps: Iterable[str]) -> bool:
-    """Whether steps that import others are diagnosed after these: a learner's kit has no references to put in place of
-    what is wrong."""
+    """Whether steps that import others are diagnosed only after these; not in a learner's kit, which has no references
+    to put in place of what is wrong."""
     return not any(is_recorded(step_folder(name)) for name in steps)
 
 
 def to_repeat(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list[str]:
-    """The steps to be graded again, each alone: a fault of ours or of the machine, perhaps caused by the steps running
-    next to it."""
+    """The names of the steps to be graded again, each alone: they ended in a fault of ours or of the machine, perhaps
+    caused by the steps running next to them."""
     return [name for name in wanted if graded[name].result.status == "error"]
 
 
 def to_diagnose(graded: Mapping[str, StepGraded], wanted: Collection[str]) -> list[str]:
-    """The failing steps that have waited for what they import, and are blocked by nothing."""
+    """The names of the failing steps that have waited for what they import, and are blocked by nothing."""
     return [name for name in wanted if graded[name].route is Route.WITHOUT_DIAGNOSIS]
 
 

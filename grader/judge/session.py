@@ -18,7 +18,7 @@ from grader.judge.messages import Channel, Finished, GradeRequest, StepGraded, U
 from grader.judge.routes import without_running
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.step_run import Answers, StepRun, limits_on
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 from grader.oracle.scripts import SharedScripts
 from grader.sandbox.cpus import pinned_to_one_cpu
@@ -32,6 +32,8 @@ class Session:
     """Answers grade requests until the other side closes. A step's checks are imported lazily."""
 
     def __init__(self, channel: Channel, launcher: Launcher, cpu_claims: int | None = None) -> None:
+        """`launcher` starts the workers; `cpu_claims` is the descriptor of the file in which judges claim a CPU, if
+        there are several."""
         self.channel, self.launcher, self.cpu_claims = channel, launcher, cpu_claims
         self._steps = {step.name: step for step in solutions()}
         self._answers: dict[str, Answers] = {}
@@ -73,7 +75,8 @@ class Session:
         self.channel.send(Finished(devices, layers, "recorded" if recorded else "live"))
 
     def _unmet(self, devices: list[str], limits: Limits) -> Unmet | None:
-        """The first device with workers that would lack a required layer; checked before any learner's code runs."""
+        """The first of the devices on which workers would lack a required layer, with these layers; None if there is
+        none. Asked before any learner's code runs."""
         for device in devices if limits.required else ():
             promised = self.launcher.promised(limits_on(device, limits))
             missing = [layer for layer in limits.required if layer not in promised]
@@ -90,8 +93,8 @@ class Session:
                     _prepare(step, check, answers, device)
 
     def _graded(self, step: Solution, devices: list[str], request: GradeRequest) -> StepGraded:
-        """Grades one step, unless it can be graded without running; publishes its messages if the request will be
-        repeated."""
+        """The result of one step, which is run unless it can be graded without; publishes its messages to other judges
+        if other submissions are asked under the same seed."""
         start = time.perf_counter()
         graded = without_running(step, devices, request)
         if graded is None:
@@ -103,12 +106,13 @@ class Session:
         return graded
 
     def _answers_of(self, step: Solution, wanted: int) -> Answers:
-        """The step's oracle and witness; their answers are cached as long as the seed stays the same."""
+        """The step's sources of answers under the `wanted` seed, or the recorded one that replaces it; they are cached
+        as long as that seed stays the same."""
         self._scripts.refresh()
         seed = step.seed(wanted)
         answers = self._answers.get(step.name)
         if answers is None or answers.seed != seed:
-            oracle = Remembered(step.oracle())
+            oracle = CachedOracle(step.oracle())
             scripts = self._scripts.of(step.name, seed)
             answers = self._answers[step.name] = Answers(seed, oracle, step.witness(oracle), scripts)
         return answers

@@ -35,6 +35,7 @@ ORDINARY = {
 }  # fmt: skip
 PARTS = {"torch.autograd", "torch.autograd.function", "torch.fft", "torch.linalg", "torch.optim", "torch.special"}
 ALSO_OTHERS = {"cpu", "functional", "grad", "linalg", "parameter", "sparse"}  # names of modules, but of others as well
+OF_ITSELF = {"attention"}  # names of modules, but with `self` those of a learner's own part
 # Names by which code reaches beyond itself: the interpreter, files, and torch's switches.
 FAR_REACHING = re.compile(
     r"(?<![.\w])((?:set|get)attr(?!\(self,)|delattr|exec|eval|compile|globals|locals|vars|open|input|breakpoint|exit|quit"
@@ -55,12 +56,13 @@ def _other_modules() -> re.Pattern[str]:
         for name, value in (vars(module).items() if module else ())
         if isinstance(value, types.ModuleType) and value.__name__ not in ORDINARY | PARTS
     }
-    return re.compile(rf"\.({'|'.join(map(re.escape, sorted(names - ALSO_OTHERS)))})\b")
+    others = "|".join(map(re.escape, sorted(names - ALSO_OTHERS - OF_ITSELF)))
+    return re.compile(rf"\.({others})\b|(?<!\bself)\.({'|'.join(OF_ITSELF)})\b")
 
 
 def is_ordinary(source: str) -> tuple[bool, set[str]]:
-    """Whether a file, read as text, has no effect beyond its own names, and the modules that it imports. In doubt it
-    isn't ordinary."""
+    """Whether a source, read as text, has no effect beyond its own names (in doubt it has), and the modules that it
+    imports."""
     text = PROSE.sub(lambda found: found[0] if found[0][0] in "fFrRtT" else "", unicodedata.normalize("NFKC", source))
     text = text.replace("\\\n", " ")
     modules, names = set[str](), [AFTER_A_DOT.sub("", text)]
@@ -84,15 +86,16 @@ class SharedWorker:
         self._waiting: tuple[tuple[object, ...], Worker] | None = None
 
     def belongs_to(self, run: int) -> None:
-        """Sets the run of a submission that comes next (0: none), and ends a worker that waits for another one."""
+        """Sets the number of the submission's run that comes next (0: none), and ends a worker that waits for another
+        one."""
         if run != self._run or not run:
             self.end()
             self._ordinary.clear()
         self._run = run
 
     def take(self, launcher: Launcher, load: Load, limits: Limits) -> Worker | None:
-        """The waiting worker, renewed, if it can grade this step as a new one would; one that can't is ended. None
-        without one."""
+        """The waiting worker, renewed, if it can grade this step as a new one would; it no longer waits. None if there
+        is none, or if it can't: then it is ended."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return None
@@ -105,7 +108,8 @@ class SharedWorker:
         return None
 
     def keep(self, worker: Worker, launcher: Launcher, load: Load, limits: Limits) -> bool:
-        """Keeps the worker of a step that passed, if another step may follow in it; returns True if so."""
+        """Keeps the worker of a step that passed for the next step, if nothing of this one can be left in it. Returns
+        True if so, and the caller must not use or end it then."""
         if not self._run or load.public or limits.accelerator or worker.process.printed():
             return False
         if not self._leaves_nothing(load) or not worker.can_go_on(limits):
@@ -141,4 +145,5 @@ class SharedWorker:
         return True
 
     def _key(self, launcher: Launcher, load: Load, limits: Limits) -> tuple[object, ...]:
+        """The values that must be the same for two steps to share a worker."""
         return self._run, launcher, load.sources, limits, load.public

@@ -49,12 +49,12 @@ class Answers:
 
 
 def limits_on(device: str, limits: Limits) -> Limits:
-    """The limits of a worker on this device."""
+    """The limits of a worker for checks on this device."""
     return msgspec.structs.replace(limits, accelerator=device != "cpu")
 
 
 def no_terminal() -> str:
-    """The sentence printed in place of a breakpoint."""
+    """The sentence, in the language in use, printed in place of a breakpoint."""
     return _("breakpoint() does not stop here: there is no keyboard. Type: make repro")
 
 
@@ -65,6 +65,8 @@ class StepRun:
         self, step: Solution, request: GradeRequest, launcher: Launcher, answers: Answers,
         shared: SharedWorker | None = None, tell: Callable[[Asking], None] | None = None,
     ) -> None:  # fmt: skip
+        """Grades the request's file of this step; runs nothing yet. `shared` may hold a worker to go on with, `tell` is
+        called before each check."""
         self._step, self._launcher, self._answers, self._shared = step, launcher, answers, shared
         self._limits = request.limits.of_step(step.deadline)
         self._request = request
@@ -79,7 +81,8 @@ class StepRun:
         self._odd = False
 
     def graded(self, devices: Sequence[str], since: float) -> StepGraded:
-        """The step's result on these devices, and the time that it took `since` then."""
+        """Runs the checks on these devices; the step's result, with the seconds since `since` (of
+        `time.perf_counter`)."""
         for device in devices:
             self._run_on(device, len(devices))
         checks = outcome.results(self._endings, *self._load.sources[self._step.name])
@@ -96,7 +99,8 @@ class StepRun:
         return StepGraded(result, sorted(self._imported), route, program)
 
     def _reproduction(self, checks: list[CheckResult]) -> Reproduction | None:
-        """The call that the leading failure is about, as a program: of the smallest case, if one was found."""
+        """A program that repeats the call of the check that the report shows first among the failing ones; of its
+        smallest case, if one was found. None if no check fails, or that one failed by no call."""
         failing = leading(checks)
         if failing is None or failing.unwritten:
             return None
@@ -116,16 +120,16 @@ class StepRun:
         )
 
     def _run_on(self, device: str, devices: int) -> None:
-        """Runs the checks on one of so many devices, in few messages if possible, and diagnoses those that fail."""
+        """Runs the checks on one of `devices` devices, in few messages if possible, and diagnoses those that fail."""
         route = routes.first(self._request, device)
-        if route is Route.FEW_MESSAGES and self._ran_quickly(device, devices):
+        if route is Route.FEW_MESSAGES and self._run_quickly(device, devices):
             self._routes.add(route)
             return
         kernels = any(name.startswith("triton") for name in self._step.required)
         limits = limits_on(device, self._limits)
         student = WorkerBackend(self._launcher, self._load, limits, runs_kernels=kernels, shared=self._shared)
         try:
-            run = self._on(student, device, devices)
+            run = self._device_run(student, device, devices)
             run.ask()
             passes = all(ending.passes for ending in run.endings)
             route = Route.CALL_BY_CALL if passes else routes.of_failing(self._request, self._step.name)
@@ -141,12 +145,12 @@ class StepRun:
         finally:
             student.close()
 
-    def _ran_quickly(self, device: str, devices: int) -> bool:
-        """Runs the checks in few messages. Returns whether all have passed: else all of them are asked again, call by
-        call, and nothing of this is left."""
+    def _run_quickly(self, device: str, devices: int) -> bool:
+        """Runs the checks in few messages. Returns whether all have passed: else all of them must be asked again, call
+        by call, and nothing of this is left."""
         student = WorkerBackend(self._launcher, self._load, self._limits, shared=self._shared, quick=True)
         try:
-            run = self._on(student, device, devices)
+            run = self._device_run(student, device, devices)
             if not run.ask_quickly() or student.odd:
                 return False
             self._note(run)
@@ -155,7 +159,8 @@ class StepRun:
         finally:
             student.close()
 
-    def _on(self, student: WorkerBackend, device: str, devices: int) -> DeviceRun:
+    def _device_run(self, student: WorkerBackend, device: str, devices: int) -> DeviceRun:
+        """The run of the checks on a device, one of so many, not started yet."""
         return DeviceRun(self._step, student, self._answers, device, devices, not self._load.public, self._tell)
 
     def _note(self, run: DeviceRun) -> None:
@@ -195,7 +200,7 @@ class DeviceRun:
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
     def ask(self) -> None:
-        """Runs every check."""
+        """Runs every check, call by call, and sets `endings`."""
         verdicts: list[Verdict] = []
         for check in self.step.checks:
             self._announce(check, verdicts)
@@ -203,7 +208,8 @@ class DeviceRun:
         self._end(verdicts)
 
     def ask_quickly(self) -> bool:
-        """Runs every check in few messages. Returns whether every one passes in this way."""
+        """Runs every check in few messages, and sets `endings`. False at the first check that does not pass in this
+        way."""
         scripts = self.answers.scripts.setdefault(self.device, {})
         verdicts: list[Verdict] = []
         for check in self.step.checks:
@@ -232,8 +238,8 @@ class DeviceRun:
         ]  # fmt: skip
 
     def diagnose(self, otherwise: Callable[[], dict[str, list[Misconception]]] = dict) -> None:
-        """Finds out which misconceptions are behind the checks that fail, and smaller cases. If a failing
-        check is left without a diagnosis, `otherwise` is called for more."""
+        """Adds to `endings` the misconceptions behind the checks that fail, and smaller cases. If a failing check is
+        left without a diagnosis, `otherwise` is called for more."""
         found = self._diagnoses()
         failing = [ending for ending in self.endings if ending.verdict.status == "fail" and not ending.is_unwritten]
         if any(ending.check.name not in found for ending in failing):
@@ -242,11 +248,12 @@ class DeviceRun:
         for ending in self.endings:
             ending.matching = found.get(ending.check.name, [])
         verdicts = [ending.verdict for ending in self.endings]
-        for place, text, small in outcome.smaller_cases(self.step, verdicts, self._small) if self.shows_values else ():
-            self.endings[place].smaller = text, small
+        for number, text, small in outcome.smaller_cases(self.step, verdicts, self._small) if self.shows_values else ():
+            self.endings[number].smaller = text, small
 
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
-        """The probes' diagnoses, from the answers alone, of failing checks without one."""
+        """The probes' diagnoses, from the answers alone, of failing checks that are not in `found`, by the check's
+        name."""
         failing = [
             probes.Failing(ending.refused, ending.check.function, ending.verdict)
             for ending in self.endings
@@ -259,16 +266,19 @@ class DeviceRun:
         )
 
     def diagnoses_like(self, other: DeviceRun) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, if the same checks fail as in another run."""
+        """The misconceptions behind each failing check, by its name, if the same checks fail as in another run; else
+        empty."""
         self._end([self._verdict(check, self.answers.seed) for check in self.step.checks])
         each = zip(self.endings, other.endings, strict=True)
         return self._diagnoses() if all(own.verdict.status == its.verdict.status for own, its in each) else {}
 
     def _verdict(self, check: Check, seed: int) -> Verdict:
+        """Runs a check on the student under this seed, within its deadline."""
         self.student.allow(check.deadline)
         return run_check(check.function, self.student, self.answers.oracle, seed=seed, device=self.device)
 
     def _announce(self, check: Check, verdicts: list[Verdict]) -> None:
+        """Tells the grader that this check comes next, with the message of the first check that has failed."""
         if self.tell is not None:
             failed = next((verdict.message for verdict in verdicts if verdict.status in ("fail", "timeout")), "")
             self.tell(Asking(self.step.name, _(check.title), failed if self.shows_values else ""))
@@ -279,7 +289,7 @@ class DeviceRun:
         return run_check(case, self.student, self.answers.oracle, seed=self.answers.seed, device=self.device)
 
     def _diagnoses(self) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check: those that give exactly the student's answers."""
+        """The misconceptions behind each failing check, by its name: those that give exactly the student's answers."""
         questions = [
             self._question(ending.check, ending.verdict, self.answers.seed)
             for ending in self.endings
@@ -296,7 +306,8 @@ class DeviceRun:
         return {name.partition(".")[0] for name in self.step.arguments}
 
     def _ask_again(self, question: Question, further: int) -> Question | None:
-        """Runs a failing check under another seed; None if it does not fail there."""
+        """Runs a failing check under the seed `further`, or the recorded one in its place; None if it does not fail
+        there."""
         if (question.name, further) not in self._again:
             check = as_check(question.check)
             seed = self.step.seed(further)
@@ -306,4 +317,5 @@ class DeviceRun:
         return self._again[question.name, further]
 
     def _question(self, check: Check, verdict: Verdict, seed: int) -> Question:
+        """A check's verdict under this seed, as the diagnosis asks about it."""
         return Question(check.function, seed, self.device, verdict)

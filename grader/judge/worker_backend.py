@@ -37,6 +37,8 @@ class WorkerBackend:
         self, launcher: Launcher, load: Load, limits: Limits, *, runs_kernels: bool = False,
         shared: SharedWorker | None = None, quick: bool = False,
     ) -> None:  # fmt: skip
+        """Imports the step that `load` says; starts nothing yet. `runs_kernels`: its code is in Triton; `quick`:
+        answers are given up after QUICK_SECONDS; `shared` may hold a worker to go on with."""
         self._launcher, self._limits, self._runs_kernels = launcher, limits, runs_kernels
         self._load = msgspec.structs.replace(load, quick=quick)
         self._shared = shared or SharedWorker()
@@ -54,7 +56,7 @@ class WorkerBackend:
         self.odd = False  # its process ended by itself, sent what is no answer, or met what is forbidden
 
     def allow(self, seconds: float | None) -> None:
-        """Sets the time limit of calls from here on; None: the one in the limits."""
+        """Sets the time limit in seconds of calls from here on; None: the one in the limits."""
         self._call_seconds = self._limits.call_seconds if seconds is None else seconds * self._limits.patience
 
     def begin_check(self, seed: int) -> None:
@@ -63,7 +65,8 @@ class WorkerBackend:
         self._makers.clear()
 
     def ask(self, call: Call) -> Outcome:
-        """The outcome of one call. Raises CheckFailed if the worker timed out, crashed, or sent no valid answer."""
+        """The outcome of one call. Raises CheckFailed if the worker timed out, crashed, or sent no valid answer, also
+        if an earlier call of the same name has."""
         self._makers |= {earlier.new_handle: earlier.name for earlier in call.first if earlier.handle is None}
         name = call.name if call.handle is None else self._makers.get(call.handle, call.name)
         self._makers[call.new_handle] = name
@@ -78,7 +81,7 @@ class WorkerBackend:
             raise
 
     def send_all(self, frames: list[bytes]) -> list[Message]:
-        """The answers to several calls, sent at once. Raises Odd if one has none, or takes long."""
+        """The answers to several encoded calls, sent at once. Raises Odd if one has none, or takes long."""
         try:
             worker = self._worker or self._start()
             if self.left_out:
@@ -96,7 +99,7 @@ class WorkerBackend:
 
     @property
     def could_not_start(self) -> bool:
-        """Whether the file can't be imported: none of its names was ever asked."""
+        """Whether the file can't be imported, so that none of its names was ever asked."""
         return "" in self._lost
 
     def printed(self) -> str:
@@ -121,7 +124,8 @@ class WorkerBackend:
             self._worker = None
 
     def _start(self) -> Worker:
-        """Starts a worker and imports the step in it. Raises CheckFailed if that fails, or has been tried too often."""
+        """Starts a worker, or takes the one that waits, and imports the step in it. Raises CheckFailed if that fails,
+        or has been tried too often."""
         if "" in self._lost:  # the file itself can't be imported
             raise self._lost[""]
         if self._started >= MAX_WORKERS:
@@ -151,7 +155,7 @@ class WorkerBackend:
         return worker
 
     def heard(self, outcome: Outcome) -> Outcome:
-        """Notes everything in an outcome other than its value."""
+        """Returns the outcome; notes its imports, the lines left out, and whether it is odd, in this object."""
         self.imported.update(outcome.imported)
         self.odd |= bool(outcome.odd)
         for line in outcome.left_out if len(self.left_out) < MAX_LEFT_OUT else ():
@@ -215,7 +219,7 @@ class WorkerBackend:
         )
 
     def _end(self) -> None:
-        """Ends the worker, and keeps its output."""
+        """Ends the worker, if there is one, and keeps its output."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
@@ -224,7 +228,8 @@ class WorkerBackend:
 
 
 def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) -> CheckFailed:
-    """The failure of a call without an answer: too late, out of disk, or its process has ended."""
+    """The failure of a call of `name` without an answer: too late (after `seconds`), out of disk, or its process has
+    ended."""
     place = ""
     if ending.place:
         file, line, function = ending.place
@@ -252,6 +257,7 @@ def _no_answer(ending: NoAnswer, name: str, seconds: float, runs_kernels: bool) 
 
 
 def _signal_name(number: int) -> str:
+    """The name of a signal, as SIGKILL, or its number if it has none."""
     with contextlib.suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"

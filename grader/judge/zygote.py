@@ -67,12 +67,13 @@ class Zygote:
                 if key.fileobj is self.wake_read:
                     os.read(self.wake_read, 4096)
                     self._reap()
-                elif not self._obey(key.fileobj):  # type: ignore[arg-type]  # only sockets are left
+                elif not self._carry_out(key.fileobj):  # type: ignore[arg-type]  # only sockets are left
                     self._kill_all()
                     return
 
-    def _obey(self, client: socket.socket) -> bool:
-        """Carries out one command; False when the owner is gone."""
+    def _carry_out(self, client: socket.socket) -> bool:
+        """Receives one command of a client and carries it out; a client that is gone is forgotten, and its workers are
+        killed. False when the owner is gone."""
         try:
             data, descriptors, _flags, _address = socket.recv_fds(client, MAX_COMMAND, 4)
         except OSError:
@@ -108,6 +109,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
         def run() -> None:
+            """Serves the channel, in the judge."""
             ours.detach()
             put_on_path()
             process.main(socket.socket(fileno=os.dup(descriptors[0])), theirs, self.proven, self.cpu_claims)
@@ -134,6 +136,7 @@ class Zygote:
             return
 
         def run() -> None:
+            """Confines the worker, and serves calls on its channel."""
             from grader.sandbox import worker
 
             cpus.pin(command.cpus)
@@ -160,7 +163,8 @@ class Zygote:
         self._reply(client, Reply("started", pid, folder=folder))
 
     def _try_layers(self) -> tuple[str, ...]:
-        """The layers in force on this machine. Namespaces that can be created but not joined are given up."""
+        """The names of the isolation layers in force on this machine. Namespaces that can be created but not joined are
+        given up."""
         proven = self._probe()
         if self.spaces and "namespaces" not in proven:
             self.spaces.close()
@@ -169,7 +173,7 @@ class Zygote:
         return proven
 
     def _probe(self) -> tuple[str, ...]:
-        """The layers in force, found by a process forked only to try what they must refuse."""
+        """The names of the layers in force, found by a process forked only to try what they must refuse."""
         folder = self.scratch.folder()
         pid = os.fork()
         if pid == 0:
@@ -187,7 +191,8 @@ class Zygote:
         return tuple(name for name, bit in PROBE if held > 0 and held & bit)
 
     def _fork(self, run: Callable[[], None], client: socket.socket, keep: set[int]) -> int | None:
-        """Forks a child that runs `run` with no descriptor but `keep` and never comes back here."""
+        """Forks a child that calls `run` with no descriptors but those in `keep`, and never returns here. Returns its
+        process id; None if the fork fails: then the client is told."""
         try:
             parent = os.getpid()
             pid = os.fork()
@@ -235,7 +240,8 @@ class Zygote:
                 self._reply(client, Reply("ended", pid, status))
 
     def _end_strays(self, patience: float = 1.0) -> None:
-        """Kills what a worker left behind: orphans become children of this process, which did not fork them."""
+        """Kills what workers left behind, for at most `patience` seconds: their orphans become children of this
+        process, which did not fork them."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             strays = [pid for pid in _children() if pid not in self.workers and pid not in self.judges]
@@ -259,11 +265,13 @@ class Zygote:
         self.scratch.remove()
 
     def _reply(self, client: socket.socket, reply: Reply) -> None:
+        """Sends a reply to a client, if it is still there."""
         with contextlib.suppress(OSError):  # the client is gone
             client.send(msgspec.msgpack.encode(reply))
 
 
 def _children() -> list[int]:
+    """The process ids of this process's children."""
     thread = threading.get_native_id()
     with open(f"/proc/self/task/{thread}/children", encoding="ascii") as listing:
         return [int(pid) for pid in listing.read().split()]
@@ -288,7 +296,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def _refuses(layer: str) -> bool:
-    """Whether the kernel refuses this process what a layer must refuse."""
+    """Whether the kernel refuses this process what a layer (landlock or seccomp) must refuse."""
     try:
         if layer == "landlock":
             os.listdir("/")
@@ -300,8 +308,9 @@ def _refuses(layer: str) -> bool:
 
 
 def main(control: int, root: str, cpu_claims: int, *, once: bool = False) -> None:
-    """Loads torch, proves that forking is sound, then serves on the socket `control`. Judges claim their CPU in the
-    file `cpu_claims`."""
+    """Runs the zygote: loads torch, and serves on the socket with the descriptor `control`, unless forking is unsound
+    here, which it replies. Never returns. Judges claim their CPU in the file with the descriptor `cpu_claims`; `once`:
+    for one grading."""
     # Detached from the terminal: an interrupt is for the owner, and its exit ends everything here.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -85,14 +85,16 @@ class ZygoteProcess:
 
 
 def started_early() -> ZygoteProcess | None:
-    """A zygote for `launcher.start`, if it can be forked and torch is there."""
+    """A zygote's process for `launcher.start`, starting in the background; None if it can't be forked or torch is not
+    there."""
     if sys.platform == "linux" and any(os.path.isdir(os.path.join(folder, "torch")) for folder in sys.path):
         return ZygoteProcess(once=True)
     return None
 
 
 def cpu_claims() -> int:
-    """An anonymous file in which each judge that this process starts locks the byte at its CPU's number."""
+    """The descriptor of an anonymous file in which each judge that this process starts locks the byte at its CPU's
+    number."""
     if not _claims:
         _claims.append(_anonymous_file())
     return _claims[0]

@@ -31,7 +31,8 @@ LINE_SECONDS = float(os.environ.get("KIT_PROGRESS", 10.0))  # seconds between tw
 
 
 def text_of(text: str | None) -> str | None:
-    """The learner's own text: the content of the file of this name, else the words themselves. Raises Stop."""
+    """The learner's own text: the content of the file with this path, else the words themselves; None for None. Raises
+    Stop if it is blank, a folder, or a path that can't be read."""
     if text is None:
         return None
     if not text.strip():
@@ -59,14 +60,15 @@ def text_of(text: str | None) -> str | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lists labs, or runs one: 0 when its page is written, 130 when stopped with nothing measured. Raises Stop."""
+    """Lists labs, switches their log, or runs one, as the command line says. The exit status is 0, or 130 if it was
+    stopped with nothing measured. Raises Stop."""
     say = screen.console()
     if args.log is not None:
-        say.print(_log_switched(args.submission, args.log == "on"), soft_wrap=True)
+        say.print(_switch_log(args.submission, args.log == "on"), soft_wrap=True)
         if args.name is None:
             return 0
     if args.name is None:
-        say.print(_listed(labs.labs(), args.out))
+        say.print(_labs_table(labs.labs(), args.out))
         say.print(_("To run one, type: {command}", command="make lab NAME=flash"))
         return 0
     lab = {lab.name: lab for lab in labs.labs()}.get(args.name)
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     say.print(Markdown(lesson.about))
     seconds = args.seconds or module.SECONDS
     say.print(_("It takes about {seconds:.0f} s.", seconds=seconds), style="dim")
-    prediction = _asked(say, lesson, args.predict)
+    prediction = _ask_prediction(say, lesson, args.predict)
     own = gathered(module.NEEDS, args)
     for part in own.values():
         say.print(visible(part.said))
@@ -87,14 +89,15 @@ def run(args: argparse.Namespace) -> int:
         bench = labs.Bench(own, seconds, args.seed, args.device, text, tell)
         watch = partial(lab_page.write_so_far, folder=args.out)
         outcome = labs.run(lab, bench, prediction, parts.blamed_on(args.submission), watch)
-    status = _told(say, outcome, args.out)
+    status = _report(say, outcome, args.out)
     if lab_log.add(args.submission, lab.name, predicted=bool(prediction), stopped=outcome.stopped):
         say.print(_("It is noted in {file}.", file=args.submission / lab_log.FILE), soft_wrap=True)
     return status
 
 
-def _log_switched(folder: Path, is_on: bool) -> str:
-    """Starts or removes the list of labs that were run, and returns the sentence that says so. Raises Stop."""
+def _switch_log(folder: Path, is_on: bool) -> str:
+    """Starts, or removes with its content, the learner's list of labs that were run, and returns a sentence that says
+    so. Raises Stop."""
     file = folder / lab_log.FILE
     try:
         if not is_on:
@@ -111,8 +114,9 @@ def _log_switched(folder: Path, is_on: bool) -> str:
     ).format(file=file, command="make lab LOG=off")
 
 
-def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
-    """Prints the results and writes the page."""
+def _report(say: Console, outcome: labs.LabRun, folder: Path) -> int:
+    """Prints the results, and writes the page into the folder. Returns the exit status: 130 if it was stopped with
+    nothing measured, else 0."""
     results, module = outcome.bench.results, outcome.lab.module
     if not results.rows:
         say.print(_("Nothing was measured before it was stopped."))
@@ -138,13 +142,14 @@ def _told(say: Console, outcome: labs.LabRun, folder: Path) -> int:
 
 
 def gathered(needs: tuple[parts.Need, ...], args: argparse.Namespace) -> dict[str, parts.StepCode]:
-    """The needed parts; written steps are graded first. Before importing any of them it prints that they run outside
-    the sandbox. Raises Stop."""
+    """The code of each needed step, by step; written steps are graded first. Before importing any of them it prints
+    that they run outside the sandbox. Raises Stop, as `parts.gather` does."""
     folder = args.submission
     screen.console().print(warning(), style="dim")
-    grade = parts.graded(folder)
+    grade = parts.grading(folder)
 
     def said(steps: list[str]) -> parts.Statuses:
+        """Prints which steps are graded, and grades them."""
         print(_("Grading first what it needs: {steps}", steps=", ".join(steps)), file=sys.stderr)
         return grade(steps)
 
@@ -156,9 +161,9 @@ def warning() -> str:
     return _("It runs your code in your own process, outside the sandbox, and gives no mark.")
 
 
-def _asked(say: Console, lesson: labs.LabLesson, prediction: str | None) -> str:
-    """The learner's prediction; empty without a terminal, or if the learner skips it. Raises Stop if the command line
-    gives something that is no prediction."""
+def _ask_prediction(say: Console, lesson: labs.LabLesson, prediction: str | None) -> str:
+    """Asks for the learner's prediction, unless the command line has it, and returns it; empty without a terminal, or
+    if the learner skips it. Raises Stop if the command line gives something that is no prediction."""
     say.print()
     say.print(Markdown(lesson.question))
     for number, answer in enumerate(lesson.answers, 1):
@@ -175,12 +180,12 @@ def _asked(say: Console, lesson: labs.LabLesson, prediction: str | None) -> str:
             return ""
 
 
-def _listed(every: list[labs.Lab], out: Path) -> Grid:
-    """A table of all labs: name, needed steps, duration, and a mark if it was run here."""
+def _labs_table(found: list[labs.Lab], out: Path) -> Grid:
+    """A table of labs: name, needed steps, duration, and a mark if the folder `out` has a run of it."""
     table = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in (_("lab"), "", _("after step"), _("time"), ""):
         table.add_column(title)
-    for lab in every:
+    for lab in found:
         table.add_row(
             Text(lab.name, "bold"),
             lab.lesson.title,
@@ -192,7 +197,7 @@ def _listed(every: list[labs.Lab], out: Path) -> Grid:
 
 
 def grid(table: labs.Table) -> Grid:
-    """A lab's table as rich prints it."""
+    """A lab's table as rich prints it, at most MOST_ROWS rows of it."""
     shown = Grid(title=table.title, title_justify="left", show_edge=False)
     for index, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if table.is_figure(index) else "left", overflow="fold")
@@ -205,7 +210,8 @@ def grid(table: labs.Table) -> Grid:
 
 @contextmanager
 def bar() -> Iterator[Callable[[float, str], None]]:
-    """A bar with the time left on standard error; an occasional line if that is not a terminal."""
+    """Shows a bar with the time left on standard error; an occasional line if that is not a terminal. Yields the
+    function to call with the part that is done, 0 to 1, and a sentence."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.percentage:>3.0f} %"), BarColumn(24), TextColumn("{task.fields[left]}"),
                TextColumn("{task.description}"))  # fmt: skip
@@ -228,7 +234,7 @@ def bar() -> Iterator[Callable[[float, str], None]]:
 
 
 def require_matplotlib() -> None:
-    """Raises Stop if there is no matplotlib, with the command that installs it."""
+    """Raises Stop with the command that installs matplotlib if it is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:

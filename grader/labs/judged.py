@@ -16,7 +16,7 @@ POINT = re.compile(r"^(?=- )", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabVerdict:
     """The number of the answer that the figures support, 0 if undecided; the figures in a sentence; and by name, the
     results that they show."""
 
@@ -26,14 +26,14 @@ class Judged:
 
 
 def first_that(holds: Mapping[int, bool]) -> int:
-    """The number of the answer that holds; 0 if none does, or more than one."""
+    """The number of the answer that holds, of those in `holds`; 0 if none does, or more than one."""
     numbers = [number for number, it_does in holds.items() if it_does]
     return numbers[0] if len(numbers) == 1 else 0
 
 
 def points(to_see: str, shows: Mapping[str, bool] | None = None) -> tuple[str, int]:
-    """The text under "What to see" without its conditions, and how many of its points are left out since the figures
-    do not show them; without figures, all of it."""
+    """The text under "What to see", Markdown: without the conditions of its points, and without those points that the
+    figures do not show; and the number of these. `shows` has the results of the run by name; None: all points stay."""
     shown, left_out = [], 0
     for point in POINT.split(to_see):
         condition = CONDITION.search(point)

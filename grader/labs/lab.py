@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from grader.base import language, paths
 from grader.base.language import gettext as _
-from grader.labs.judged import Judged, points
+from grader.labs.judged import LabVerdict, points
 from grader.labs.parts import Need, StepCode, Stop
 
 LONGER = 2.5  # times the usual time: enough on a slow machine
@@ -45,7 +45,7 @@ class Table:
     rows: list[tuple[str, ...]]
 
     def is_figure(self, column: int) -> bool:
-        """Whether a column holds numbers, which are right-aligned."""
+        """Whether a column (from 0) holds numbers, which are right-aligned."""
         texts = [row[column] for row in self.rows if row[column]]
         return bool(texts) and all(text[0].isdigit() or text[0] in "-+−×" for text in texts)
 
@@ -67,7 +67,7 @@ class Results:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def add(self, **figures: Any) -> None:
-        """Adds a row of figures."""
+        """Adds a row of figures, by their names."""
         self.rows.append(figures)
 
     def where(self, **wanted: Any) -> list[dict[str, Any]]:
@@ -86,6 +86,8 @@ class Bench:
         self, parts: dict[str, StepCode], seconds: float, seed: int = 1, device: str = "cpu", text: str | None = None,
         tell: Callable[[float, str], None] = lambda done, what: None,
     ) -> None:  # fmt: skip
+        """`parts` is the code of each needed step, by step; `seconds` is the time for the lab, which starts now; `text`
+        is the learner's own; `tell` is called with the part that is done, 0 to 1, and a sentence."""
         self.parts, self.seconds, self.seed, self.device, self.text = parts, seconds, seed, device, text
         self.results = Results()
         self._tell, self._began = tell, time.monotonic()
@@ -99,7 +101,7 @@ class Bench:
 
     @property
     def left(self) -> float:
-        """Seconds left of its time."""
+        """Seconds left of the lab's time; negative once it is over."""
         return self.seconds - self.elapsed
 
     def begin(self) -> None:
@@ -107,11 +109,12 @@ class Bench:
         self._began = time.monotonic()
 
     def part(self, step: str) -> StepCode:
-        """A step that the lab needs."""
+        """The code of a step that the lab needs. Raises KeyError for another."""
         return self.parts[step]
 
     def is_over(self, step: int, least: int) -> bool:
-        """Whether the lab's time is over; never before `least` steps, which every machine gets however slow it is."""
+        """Whether the lab's time is over after `step` steps; never before `least` steps, which every machine gets
+        however slow it is."""
         return step >= least and self.left <= 0
 
     def done(self, step: int, most: int, least: int) -> float:
@@ -120,7 +123,8 @@ class Bench:
         return max(step / most, min(self.elapsed / self.seconds, step / least))
 
     def tell(self, what: str, done: float | None = None) -> None:
-        """Updates the progress bar; `done` is the fraction of its work, by default of its time."""
+        """Shows a sentence in the progress bar; `done` is the fraction of the work, 0 to 1, by default of the time. Now
+        and then it also has the page written with what is measured so far; that does not count as the lab's time."""
         self._tell(min(1.0, self.elapsed / self.seconds if done is None else done), what)
         if self.watched_by and self.results.rows and time.monotonic() - self._shown > SHOWN_EVERY:
             began = time.monotonic()
@@ -135,11 +139,20 @@ class Module(Protocol):
     SECONDS: float
     NEEDS: tuple[Need, ...]
 
-    def measure(self, bench: Bench) -> None: ...
-    def tables(self, results: Results) -> list[Table]: ...
-    def pictures(self, results: Results) -> list[Plot]: ...
-    def findings(self, results: Results) -> list[str]: ...
-    def judged(self, results: Results) -> Judged: ...
+    def measure(self, bench: Bench) -> None:
+        """Fills the bench's results, within its time."""
+
+    def tables(self, results: Results) -> list[Table]:
+        """The tables to print, and to show on the page."""
+
+    def pictures(self, results: Results) -> list[Plot]:
+        """The drawings for the page."""
+
+    def findings(self, results: Results) -> list[str]:
+        """Sentences that say what was measured."""
+
+    def judged(self, results: Results) -> LabVerdict:
+        """The answer that the results bear out, and which points of the lesson they show."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +174,7 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """`flash`."""
+        """The lab's name, as `flash`: its folder's without `lab_`."""
         return self.folder.name.removeprefix("lab_")
 
     @property
@@ -177,7 +190,7 @@ class Lab:
 
     @property
     def lesson(self) -> LabLesson:
-        """The lab's text in the language in use."""
+        """The lab's text in the language in use. Raises OSError without such a file."""
         return cut(self.folder.joinpath(f"lesson.{language.current()}.md").read_text(encoding="utf-8"))
 
 
@@ -188,7 +201,7 @@ def labs(solutions: Path = paths.SOLUTIONS) -> list[Lab]:
 
 
 def cut(markdown: str) -> LabLesson:
-    """A lab's lesson in its parts. Raises ValueError if a part is missing."""
+    """A lab's lesson in its parts, from its Markdown. Raises ValueError if a part is missing."""
     head, *sections = HEADING.split(markdown)
     title, _line, about = head.strip().partition("\n")
     if not title.startswith("# ") or len(sections) < 2:
@@ -226,14 +239,14 @@ class LabRun:
         return [part.said for part in self.bench.parts.values()]
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> LabVerdict:
         """The conclusions from the figures so far; an empty one without figures."""
         results = self.bench.results
-        return self.lab.module.judged(results) if results.rows else Judged()
+        return self.lab.module.judged(results) if results.rows else LabVerdict()
 
     @property
     def longer(self) -> str:
-        """The command of a run that is long enough."""
+        """The command line of a run that is long enough."""
         return f"make lab NAME={self.lab.name} SECONDS={self.lab.module.SECONDS * LONGER:.0f}"
 
     def answered(self) -> list[str]:
@@ -250,7 +263,7 @@ class LabRun:
         return [_("It was otherwise. Measured: {answer}").format(answer=measured), judged.because]
 
     def to_see(self) -> tuple[str, str]:
-        """The points to see in this run, as Markdown; and what to do about those that it does not show, empty for
+        """The points to see in this run, as Markdown; and a sentence on those that it does not show, empty if there are
         none."""
         text, left_out = points(self.lesson.to_see, self.judged.shows)
         if not left_out:
@@ -266,8 +279,9 @@ def run(
     guard: contextlib.AbstractContextManager[None] | None = None,
     watch: Callable[[LabRun], None] | None = None,
 ) -> LabRun:
-    """Runs a lab's measurements; those made before Ctrl-C are kept. `guard` words an error of the learner's code.
-    `watch` gets the run now and then, with what is measured so far."""
+    """Runs a lab's measurements and returns them; those made before Ctrl-C are kept. `guard` is a context that turns an
+    error of the learner's code into a Stop. `watch` is called with the run now and then, with what is measured so
+    far."""
     outcome = LabRun(lab, lab.lesson, bench, prediction)
     if watch is not None:
         bench.watched_by = lambda: watch(outcome)

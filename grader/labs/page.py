@@ -22,9 +22,9 @@ REFRESH = 5  # seconds after which a page of a running lab loads itself again
 
 
 def write(outcome: LabRun, folder: Path) -> Path:
-    """Writes the page, and the figures as JSON next to it; returns the page's path."""
+    """Writes a run's page into the folder, and its figures as JSON next to it; returns the page's path."""
     judgement = outcome.judged
-    page = _written(html(outcome), outcome, folder)
+    page = _write_page(html(outcome), outcome, folder)
     record = {
         "lab": outcome.lab.name, "language": language.current(), "prediction": outcome.prediction,
         "stopped": outcome.stopped,
@@ -37,13 +37,14 @@ def write(outcome: LabRun, folder: Path) -> Path:
 
 
 def write_so_far(outcome: LabRun, folder: Path) -> None:
-    """Writes the page with what is measured so far, which reloads itself; nothing if it can't be drawn yet."""
+    """Writes the page with what is measured so far, which reloads itself in the browser; nothing if it can't be drawn
+    yet."""
     with contextlib.suppress(LookupError, OSError):  # a lab keeps some of its figures at its end
-        _written(html(outcome, refresh=REFRESH), outcome, folder)
+        _write_page(html(outcome, refresh=REFRESH), outcome, folder)
 
 
-def _written(text: str, outcome: LabRun, folder: Path) -> Path:
-    """Writes the page of a lab; returns its file."""
+def _write_page(text: str, outcome: LabRun, folder: Path) -> Path:
+    """Writes HTML as the page of a lab into the folder; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{outcome.lab.name}.html"
     files.write(page, text)
@@ -51,17 +52,17 @@ def _written(text: str, outcome: LabRun, folder: Path) -> Path:
 
 
 def html(outcome: LabRun, refresh: int | None = None) -> str:
-    """The whole page, in the language in use; with `refresh` it reloads itself every so many seconds."""
+    """The run's whole page as HTML, in the language in use; with `refresh` it reloads itself every so many seconds."""
     return _template("lab.html.j2", **_values(outcome) | {"refresh": refresh})
 
 
 def fragment(outcome: LabRun) -> Markup:
-    """The content of the page, for another page that has `style`."""
+    """The content of the run's page as HTML, for another page that has its style sheet."""
     return Markup(_template("lab_body.html.j2", **_values(outcome)))
 
 
 def _values(outcome: LabRun) -> dict[str, Any]:
-    """The values that the page's template is filled with."""
+    """The variables of the page's template for this run."""
     module, results = outcome.lab.module, outcome.bench.results
     to_see, left_out = outcome.to_see()
     return values(
@@ -83,7 +84,8 @@ def _values(outcome: LabRun) -> dict[str, Any]:
 
 
 def values(*, pictures: Callable[[], list[Plot]], **others: Any) -> dict[str, Any]:
-    """The values for a page's templates, with each picture drawn twice: for wide and for narrow screens."""
+    """The variables of the page's templates: `others`, with the Markdown of about, question and to_see as HTML, and
+    each of `pictures()` twice, for wide and for narrow screens."""
     for name in ("about", "question", "to_see"):
         others[name] = formatted(others[name])
     wide = pictures()
@@ -97,16 +99,17 @@ def values(*, pictures: Callable[[], list[Plot]], **others: Any) -> dict[str, An
 
 
 def filled(*, refresh: int | None = None, **others: Any) -> str:
-    """A page with these values."""
+    """The HTML of a whole page with these variables, which `values` prepares."""
     return _template("lab.html.j2", **values(**others) | {"refresh": refresh})
 
 
 def _template(name: str, **others: Any) -> str:
+    """The HTML of the template with this file name, filled with these variables."""
     return environment(TEMPLATES).get_template(name).render(language=language.current(), **others)
 
 
 def facts(device: str, seed: int, seconds: float) -> list[tuple[str, str]]:
-    """The facts of a run: machine, seed, time."""
+    """The facts of a run as pairs of a name and a value: device, threads, torch, seed, seconds."""
     import torch
 
     from grader.calls import devices

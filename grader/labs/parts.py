@@ -62,6 +62,7 @@ class StepCode:
     names: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
+        """The object with this name in the step's code. Raises AttributeError."""
         try:
             return self.names[name]
         except KeyError:
@@ -69,7 +70,7 @@ class StepCode:
 
     @property
     def said(self) -> str:
-        """A sentence that says whether this is the learner's code, the reference's or the lab's."""
+        """A sentence that says that this is the learner's code, the reference's or the lab's."""
         if self.whose == "yours":
             return _("{step}: yours.", step=self.step)
         if self.whose == "reference":
@@ -84,11 +85,11 @@ def gather(
     grade: Callable[[list[str]], Statuses],
     device: str = "cpu",
 ) -> dict[str, StepCode]:
-    """The parts of the steps needed on this device, by step. `grade` returns which of the learner's steps pass; `model`
-    overrides the choice.
+    """The code to run for each needed step that can be used on this device, by step. `grade` returns which of the
+    learner's steps pass; `model` overrides the choice between the learner's code (`mine`) and the rest (`kit`).
+    Optional steps without code are left out.
 
-    Raises Stop if a written step fails, or if `mine` is requested and a step is not written.
-    """
+    Raises Stop if a written step fails, or if `mine` is requested and a step is not written."""
     needs = tuple(need for need in needs if need.is_for(device))
     written = [need.step for need in needs if model != "kit" and is_written(folder / f"{need.step}.py")]
     for need in needs:
@@ -100,7 +101,7 @@ def gather(
 
 
 def _require_passes(folder: Path, statuses: Statuses) -> None:
-    """Raises Stop for a step that does not pass."""
+    """Raises Stop for the first step that does not pass."""
     for step, (status, score, most) in statuses.items():
         if status == "pass":
             continue
@@ -116,19 +117,19 @@ def _require_passes(folder: Path, statuses: Statuses) -> None:
 
 
 def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
-    """The code that a lab uses for a step: the learner's, else the reference's, else the lab's own; None without
-    any."""
+    """The code that a lab uses for a step: the learner's, else the reference's, else the lab's own; None for an
+    optional one without any. Raises Stop for another one without any."""
     if need.package == "triton":
         os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
-        return StepCode(need.step, "yours", _named(learners(folder, need.step), need, shown(folder, need.step)))
+        return StepCode(need.step, "yours", _names_of(learners(folder, need.step), need, shown(folder, need.step)))
     try:
         reference = paths.step_folder(need.step) / "reference.py"
     except FileNotFoundError:
         reference = None
     if reference is not None and reference.is_file():
         module = importlib.import_module(f"solutions.{reference.parent.parent.name}.{need.step}.reference")
-        return StepCode(need.step, "reference", _named(module, need, str(reference)))
+        return StepCode(need.step, "reference", _names_of(module, need, str(reference)))
     if need.own is None:
         if need.optional:
             return None
@@ -136,8 +137,8 @@ def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
     return StepCode(need.step, "kit", {name: getattr(need.own, name) for name in need.names})
 
 
-def _named(module: types.ModuleType, need: Need, file: str) -> dict[str, Any]:
-    """The objects of a module that a lab needs, by name. Raises Stop if one is missing."""
+def _names_of(module: types.ModuleType, need: Need, file: str) -> dict[str, Any]:
+    """The objects of a module that a lab needs, by name. Raises Stop, with the path `file`, if one is missing."""
     missing = [name for name in need.names if not hasattr(module, name)]
     if missing:
         sentence = _("{file} must define `{name}`, and it does not. Type: {command}")
@@ -151,7 +152,8 @@ def is_written(file: Path) -> bool:
 
 
 def learners(folder: Path, step: str) -> types.ModuleType:
-    """Imports a step from the learner's folder as `exercises.STEP`, whatever the folder is called."""
+    """Imports a step from the learner's folder as `exercises.STEP`, whatever the folder is called, and returns the
+    module; modules of another folder are forgotten. Raises Stop for an error in the learner's code."""
     held = sys.modules.get("exercises")
     if held is None or list(held.__path__) != [str(folder)]:
         for name in [name for name in sys.modules if name.partition(".")[0] == "exercises"]:
@@ -165,19 +167,20 @@ def learners(folder: Path, step: str) -> types.ModuleType:
 
 @contextmanager
 def blamed_on(folder: Path) -> Iterator[None]:
-    """Turns an error of the learner's code into one line: their file, line and error. The engine's own errors pass
-    unchanged."""
+    """Turns an error of the learner's code inside the block into a Stop with one line: file, line and error. The
+    engine's own errors pass unchanged."""
     try:
         yield
     except Exception as error:
-        sentence = _worded(error, folder.resolve())
+        sentence = _learners_error(error, folder.resolve())
         if sentence is None:
             raise
         raise Stop(sentence) from None
 
 
-def _worded(error: Exception, folder: Path) -> str | None:
-    """An error of the learner's code as one line with its place; None if it is not theirs."""
+def _learners_error(error: Exception, folder: Path) -> str | None:
+    """A sentence on an error in a learner's file in `folder`, with its file and line; None if it was raised
+    elsewhere."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_inside(frame.filename, folder)]
     if isinstance(error, SyntaxError) and error.filename and _is_inside(error.filename, folder):
         file, line, function = error.filename, error.lineno or 0, "<module>"
@@ -199,29 +202,30 @@ def _worded(error: Exception, folder: Path) -> str | None:
 
 
 def _is_inside(filename: str, folder: Path) -> bool:
+    """Whether a file is in the folder, a resolved path, or below it."""
     return Path(filename).resolve().is_relative_to(folder)
 
 
 def shown(folder: Path, step: str) -> str:
-    """The path of a step's file for messages."""
+    """The path of a step's file for messages: the folder's name and the file's."""
     return str(Path(folder.name, f"{step}.py"))
 
 
 def not_written(file: Path, step: str) -> str:
-    """The message for a file that is not written yet, with the next command."""
+    """The sentence on a file that is not written yet, with the next command."""
     return _("{file} is not written yet. When it is, check it with: {command}", file=file, command=grade_command(step))
 
 
 def grade_command(step: str) -> str:
-    """The command that grades a step."""
+    """The command line that grades a step."""
     return f"python -m grader grade --step {step}"
 
 
-def graded(folder: Path) -> Callable[[list[str]], Statuses]:
-    """Grades steps of a folder in the sandbox, for `gather`. What it returns raises Stop if the grader fails."""
+def grading(folder: Path) -> Callable[[list[str]], Statuses]:
+    """The function for `gather` that grades steps of this folder in the sandbox."""
 
     def grade(steps: list[str]) -> Statuses:
-        """Grades these steps on the CPU: the status, score and full marks of each. Raises Stop."""
+        """Grades these steps on the CPU: the status, score and full marks of each. Raises Stop if the grader fails."""
         from grader.judge.grader import Grader
         from grader.judge.launcher import GraderError
 

@@ -45,6 +45,7 @@ class PlotFigure:
     """A figure that becomes SVG: `axes` is what to draw on."""
 
     def __init__(self, figure: Any, axes: Any) -> None:
+        """Wraps matplotlib's figure, and its axes or array of axes."""
         self.figure, self.axes = figure, axes
         self.svg = ""
 
@@ -53,7 +54,7 @@ class PlotFigure:
         self.figure.legend(loc="outside upper left", ncols=1 if _is_narrow.get() else 2, frameon=False)
 
     def colour_bar(self, axes: Any, label: str, largest: float = 1.0) -> None:
-        """Adds the colour scale of a `shade`, up to the `largest` weight."""
+        """Adds the colour scale of a `shade` next to the axes, up to the `largest` weight, with its label."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, Normalize, to_rgba
 
@@ -65,7 +66,7 @@ class PlotFigure:
 
 @contextmanager
 def narrow() -> Iterator[None]:
-    """Draws for a phone inside the block: as wide as its screen, with letters as large."""
+    """Within the block, drawings are for a phone: as wide as its screen, with letters as large."""
     token = _is_narrow.set(True)
     try:
         yield
@@ -74,13 +75,15 @@ def narrow() -> Iterator[None]:
 
 
 def every(count: int, fit: int) -> int:
-    """The step between labels of `count` marks of which `fit` have room: 1 on a wide screen."""
+    """The step from one labelled mark to the next if only `fit` of `count` labels have room on a phone; 1 on a wide
+    screen."""
     return -(-count // fit) if _is_narrow.get() else 1
 
 
 @contextmanager
 def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[PlotFigure]:
-    """A figure to draw on inside the block; its `svg` is set when the block ends."""
+    """Yields a figure of `size` inches to draw on inside the block; its `svg` is set when the block ends. `options` are
+    those of matplotlib's `subplots`."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -99,13 +102,13 @@ def drawing(size: tuple[float, float] = WIDE, rows: int = 1, columns: int = 1, *
 
 
 def style(number: int) -> dict[str, str]:
-    """Colour, marker and dash of the series of this number, from 0."""
-    place = number % len(SERIES)
-    return {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
+    """Colour, marker and dash of the series with this number, from 0, as arguments of matplotlib's `plot`."""
+    index = number % len(SERIES)
+    return {"color": SERIES[index], "marker": MARKERS[index], "linestyle": DASHES[index]}
 
 
 def line(number: int) -> dict[str, str]:
-    """Colour and dash alone, for curves of many points."""
+    """Colour and dash of the series with this number, without a marker: for curves of many points."""
     return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(SERIES)]}
 
 
@@ -138,12 +141,12 @@ def shade(axes: Any, matrix: Any, largest: float = 1.0) -> None:
 
 
 def _part(depth: int) -> float:
-    """The share of its colour, 0 to 1, that a weight of this depth has on every page."""
+    """The opacity, 0 to 1, that a weight of this depth (0 to STEPS) has on every page."""
     return float((depth / STEPS) ** GAMMA)
 
 
 def _adopted(svg: str, prefix: str) -> str:
-    """The drawing as part of a page: without an XML header, in the page's colours, with unique ids."""
+    """The SVG as part of a page: without an XML header, in the page's colours, its ids starting with `prefix`."""
     body = svg[svg.index("<svg") :]
     body = _COLOURS.sub(lambda match: _VARIABLES[match[0]], body)
     body = re.sub(r'\bid="', f'id="{prefix}', body)

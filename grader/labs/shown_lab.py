@@ -33,6 +33,7 @@ class ShownLab:
     """A lab that was run: shown as HTML if possible, else as text."""
 
     def __init__(self, outcome: labs.LabRun, spoken: str) -> None:
+        """Shows the run in the language `spoken`."""
         self.outcome = outcome
         self._spoken = spoken
 
@@ -57,7 +58,7 @@ class ShownLab:
         return str(Markup("\n").join(shown))
 
     def _sentences(self) -> list[str]:
-        """The prediction, the findings, and whether the run was stopped early."""
+        """The prediction, the findings, whether it was right, and whether the run was stopped early, as sentences."""
         sentences: list[str] = self.outcome.lab.module.findings(self.outcome.bench.results)
         if self.outcome.prediction:
             sentences = [_("Your prediction: {prediction}").format(prediction=self.outcome.prediction), *sentences]
@@ -69,7 +70,7 @@ class ShownLab:
 
 
 def _table(table: labs.Table) -> Markup:
-    """A table as HTML."""
+    """A lab's table as HTML."""
     head = Markup("").join(Markup("<th>{}</th>").format(column) for column in table.columns)
     rows = (Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row) for row in table.rows)
     body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in rows)
@@ -83,8 +84,7 @@ def lab(
     """Runs a lab with the answers in `folder`, by default the working folder, else that of the assignment next to it.
 
     The answers run in the kernel itself, outside the sandbox. `prediction` is the number of an answer, or words;
-    `model` says which code runs, `mine` or `kit`. Raises Refusal.
-    """
+    `model` says which code runs, `mine` or `kit`; `lang` is `en` or `ko`. Raises Refusal."""
     spoken = language.choose(lang)
     with language.use(spoken):
         chosen = {one.name: one for one in labs.labs()}.get(name)
@@ -94,10 +94,10 @@ def lab(
                     name=name, known=", ".join(one.name for one in labs.labs())
                 )
             )
-        answers = _answers(Path(folder) if folder is not None else _near())
+        answers = _copied_answers(Path(folder) if folder is not None else _answers_folder())
         try:
             command.require_matplotlib()
-            code = parts.gather(chosen.module.NEEDS, answers, model, parts.graded(answers), device)
+            code = parts.gather(chosen.module.NEEDS, answers, model, parts.grading(answers), device)
             with command.bar() as tell:
                 bench = labs.Bench(code, seconds or chosen.module.SECONDS, seed, device, text, tell)
                 predicted = labs.predicted(str(prediction), chosen.lesson)
@@ -107,15 +107,16 @@ def lab(
         return ShownLab(outcome, spoken)
 
 
-def _near() -> Path:
+def _answers_folder() -> Path:
     """The folder with answers: the working folder if it has any, else the assignment's next to it."""
     here = Path.cwd()
     beside = here.parent / answer_cells.ASSIGNMENT
     return here if submissions.read(here).sources or not beside.is_dir() else beside
 
 
-def _answers(folder: Path) -> Path:
-    """The answers of a folder, those of its notebooks too, as files that can be imported. Raises Refusal."""
+def _copied_answers(folder: Path) -> Path:
+    """A temporary folder with the answers of a folder, those of its notebooks too, as files that can be imported.
+    Raises Refusal if there is no such folder."""
     try:
         read = submissions.read(folder)
     except submissions.NoSubmission:

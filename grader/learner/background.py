@@ -84,11 +84,12 @@ class BackgroundGrader:
         self._thread.start()
 
     def grade(self, read: submissions.Submission, name: str, seed: int) -> None:
-        """Grades a step; StepDone is sent, or NothingGraded."""
+        """Queues a step of this submission to be graded. At its end StepDone, Dropped or NothingGraded is sent."""
         self._jobs.put((read, name, seed))
 
     def prepare(self, names: Sequence[str], seed: int) -> None:
-        """Prepares these steps, one after another, while there is nothing to grade."""
+        """Has workers made ready for these steps, one after another, while there is nothing to grade; replaces the
+        steps of an earlier call."""
         self._ahead = [(name, seed) for name in names if (name, seed) not in self._prepared]
 
     def drop(self) -> None:
@@ -102,19 +103,20 @@ class BackgroundGrader:
         self._closed = True
         self._grader.close()
 
-    def _asked(self, asking: Asking) -> None:
+    def _announce(self, asking: Asking) -> None:
+        """Sends the check that is about to run; cancels the grading if it was dropped before it started."""
         if self._drop.is_set():  # asked for right before the grading started
             self._grader.cancel()
         self._send(CheckAsked(asking.step, asking.title, asking.failed))
 
-    def _answer(self, event: Dropped | StepDone) -> None:
+    def _finish(self, event: Dropped | StepDone) -> None:
         """Sends the event for a finished step, and forgets a cancellation, which was for that step and not for the
         next."""
         self._drop.clear()
         self._send(event)
 
     def _prepare_one(self) -> None:
-        """Prepares the first of the steps that may be graded next."""
+        """Has a worker made ready for the first of the steps that may be next; a failure is left to the grading."""
         try:
             ahead = self._ahead.pop(0)
             self._prepared.add(ahead)
@@ -135,12 +137,12 @@ class BackgroundGrader:
                 continue
             self._prepared.add((name, seed))
             if self._drop.is_set():  # before it has started
-                self._answer(Dropped(name))
+                self._finish(Dropped(name))
                 continue
             try:
-                report = self._grader.grade(read, [name], device=self._device, seed=seed, on_check=self._asked)
+                report = self._grader.grade(read, [name], device=self._device, seed=seed, on_check=self._announce)
             except grader.Cancelled:
-                self._answer(Dropped(name))
+                self._finish(Dropped(name))
             except grader.NotIsolated as refused:
                 self._send(NothingGraded(str(refused)))
                 return
@@ -149,6 +151,6 @@ class BackgroundGrader:
                     return
                 self._grader.close()
                 self._grader = grader.Grader(1, self._limits)
-                self._answer(StepDone(name, None, str(error) or type(error).__name__))
+                self._finish(StepDone(name, None, str(error) or type(error).__name__))
             else:
-                self._answer(StepDone(name, report.steps[0]))
+                self._finish(StepDone(name, report.steps[0]))

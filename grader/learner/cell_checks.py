@@ -37,7 +37,7 @@ class CheckedSteps:
 
     @property
     def score(self) -> float | None:
-        """The points of the steps that were checked."""
+        """The points of the steps that were checked; None if one has no score."""
         return self.report.score
 
     def __repr__(self) -> str:
@@ -80,9 +80,10 @@ def check(
 
 def points(step: str | int, worth: float | None = None) -> float:
     """The points of a step, for nbgrader: from the last check if the answer is still the same, else from a new one.
-    `worth` is what the step counts in an assignment, if that differs from its own points."""
+    `worth` is what the step counts in an assignment, if that differs from its own points. Raises Refusal without a
+    score."""
     with language.use(language.choose()):
-        result = _warm_grader().known(_step_name(str(step))).steps[0]
+        result = _warm_grader().latest(_step_name(str(step))).steps[0]
         if result.without_score:
             raise Refusal(result.message)
         if result.score is None:
@@ -99,7 +100,7 @@ class _WarmGrader:
         atexit.register(self._grader.close)
 
     def grade(self, names: list[str], seed: int | None = None, device: str = "all") -> Report:
-        """Grades the steps as their cells are now."""
+        """Grades the steps as their cells are now. Raises Refusal if the grader fails."""
         read = _read(names)
         try:
             report = self._grader.grade(read, names, seed=seed, device=device)
@@ -109,8 +110,8 @@ class _WarmGrader:
             self._reports[names[0]] = read, report
         return report
 
-    def known(self, name: str) -> Report:
-        """The last report on a step if it is still valid, else a new one."""
+    def latest(self, name: str) -> Report:
+        """The last report on a step if its answer is still the same, else a new one. Raises Refusal."""
         about, report = self._reports.get(name, (None, None))
         return report if report is not None and about == _read([name]) else self.grade([name])
 
@@ -121,29 +122,31 @@ def _warm_grader() -> _WarmGrader:
 
 
 def _step_name(wanted: str) -> str:
-    """The step of this name or number. Raises Refusal, with the call to type instead."""
+    """The full name of the step with this name or number. Raises Refusal, with the call to type instead."""
     try:
         return choice.single(wanted)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _no_such(unknown) from None
 
 
 def _chosen(steps: Iterable[str], tracks: Iterable[str]) -> list[str]:
-    """The steps that are named, and those of the tracks. Raises Refusal, with the call to type instead."""
+    """The names of these steps and of those of the tracks, in order. Raises Refusal, with the call to type instead."""
     try:
         return choice.chosen(steps, tracks)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _no_such(unknown) from None
 
 
-def _no_such(unknown: choice.Unknown) -> Refusal:
+def _no_such(unknown: choice.UnknownChoice) -> Refusal:
+    """The error, not raised, for an unknown step or track, with the call to type instead."""
     named = "track=" if unknown.option == "--track" else ""
     sentence = _("{problem} Type: {code}")
     return Refusal(sentence.format(problem=unknown, code=f'check({named}"{unknown.instead}")'))
 
 
 def _by_default() -> list[str]:
-    """The steps of the assignment that this notebook is, else those that were started."""
+    """The names of the steps of this notebook's assignment, which KIT_STEPS names, else of the core and every elective
+    with work. Raises Refusal."""
     if own := os.environ.get("KIT_STEPS"):
         return _chosen([own], [])
     read = _read([])
@@ -154,7 +157,8 @@ def _by_default() -> list[str]:
 
 
 def _read(names: list[str]) -> submissions.Submission:
-    """The current answers: those of this kernel, and the others from the working folder."""
+    """The current answers: those of this kernel, and the others from the working folder. Each of the steps `names` that
+    has no answer gets a problem that says so."""
     read = submissions.Submission(NAME)
     submissions.add_cells(read, {step: [source] for step, source in _live().items()}, NAME)
     there = submissions.read(Path.cwd())
@@ -169,12 +173,12 @@ def _read(names: list[str]) -> submissions.Submission:
 
 
 def _live() -> dict[str, str]:
-    """The answers among the cells that were run in this kernel, by step."""
+    """The source of the cell that answers each step, of those that were run in this kernel."""
     begun: dict[str, str] = {}
     defining: dict[str, str] = {}
     public = {step: answer_cells.public_names(step) for step in choice.step_names()}
     for source in _history():
-        step = answer_cells.beginning(source)
+        step = answer_cells.named_step(source)
         if step:
             begun[step] = source
             continue
@@ -194,6 +198,7 @@ def _history() -> list[str]:
 
 
 def _shell() -> Any:
+    """The IPython shell of this kernel; None outside of one."""
     module = sys.modules.get("IPython")
     return None if module is None else module.get_ipython()
 
@@ -225,7 +230,7 @@ def _forget(*_event: object) -> None:
 
 def _install() -> None:
     """Makes `from exercises.step02_softmax import softmax` find the learner's own cell in the kernel too, as in a
-    worker."""
+    worker; does nothing outside a kernel."""
     shell = _shell()
     if shell is not None and not any(isinstance(finder, SubmissionImporter) for finder in sys.meta_path):
         sys.meta_path.insert(0, SubmissionImporter(_AnswerCells()))  # type: ignore[arg-type]  # without references it only reads

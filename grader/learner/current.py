@@ -21,19 +21,21 @@ def step_in(folder: Path) -> str | None:
 
 
 def step(grader: Grader, folder: Path) -> str | None:
-    """The current step, as `step_in` finds it, with an existing grader."""
+    """The current step, as `step_in` finds it, graded by this grader; None if every step passes. Raises GraderError."""
     submission, so_far = progress.in_folder(folder)
     return graded(grader, folder, submission, so_far, before_next(so_far)).next_step()
 
 
 def before_next(so_far: Progress) -> list[str]:
-    """The steps without a verdict that come before the first that is known to be left: they decide which is next."""
+    """The names of the steps with ungraded work before the first that is known to need more: they decide which is
+    next."""
     left = next((name for name in so_far.names if _is_left(so_far, name)), None)
     return [name for name in so_far.ungraded if left is None or name < left]
 
 
 def graded(grader: Grader, folder: Path, submission: Submission, so_far: Progress, names: list[str]) -> Progress:
-    """The progress once these steps are graded; their verdicts are saved. Raises GraderError."""
+    """Grades these steps on the CPU, saves their verdicts in the folder, and returns the progress with them. Raises
+    GraderError."""
     if not names:
         return so_far
     results = grader.grade(submission, names, device="cpu").steps

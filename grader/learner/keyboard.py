@@ -46,8 +46,8 @@ def listening(hear: Callable[[str], None]) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def lines(hear: Callable[[str], None]) -> Iterator[bool]:
-    """Calls `hear` with each letter of the lines that are typed into a pipe, as an editor's console is; yields whether
-    it is one. The end of the pipe means nothing."""
+    """Calls `hear` from another thread with each letter of the lines that come through a pipe, as from an editor's
+    console, until the block ends; yields whether standard input is a pipe. The end of the pipe means nothing."""
     pipe = None
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or in the place of one
         if sys.platform != "win32" and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
@@ -69,12 +69,12 @@ def lines(hear: Callable[[str], None]) -> Iterator[bool]:
 
 
 def meaning(key: str) -> str:
-    """The lower-case Latin letter of a key; `q` for the end of input."""
+    """The lower-case Latin letter of a key, also of a Korean one; `q` for the end of input."""
     return "q" if key in END else KOREAN.get(key, key.lower())
 
 
 def typed(letter: str) -> str:
-    """The keys behind a letter: a Korean input method makes one syllable of several keys, as `고` of `r` and `h`."""
+    """The Latin letters of the keys behind a Korean letter or syllable (`rh` for `고`); another letter as it is."""
     parts = (unicodedata.name(part, "").rpartition(" ")[2] for part in unicodedata.normalize("NFD", letter))
     if "가" <= letter <= "힣":
         alone = (unicodedata.lookup(f"HANGUL LETTER {part}") for part in parts)
@@ -122,7 +122,8 @@ else:
 
     @contextlib.contextmanager
     def _unix(terminal: int, hear: Callable[[str], None]) -> Iterator[None]:
-        """Reads keys in a thread, without Enter; at the end restores the terminal and the handlers of signals."""
+        """Reads keys from this file descriptor in a thread until the block ends, without waiting for Enter; at the end
+        restores the terminal and the handlers of signals."""
         before = termios.tcgetattr(terminal)
         over_read, over_write = os.pipe()
 
@@ -152,7 +153,8 @@ else:
             os.close(over_read)
 
     def _read(terminal: int, over: int, hear: Callable[[str], None]) -> None:
-        """Reads keys until `over` can be read, or the terminal ends, which `hear` is told as an empty key."""
+        """Calls `hear` with each key from the file descriptor `terminal`, until the file descriptor `over` can be read,
+        or the terminal ends: then with an empty key."""
         text = codecs.getincrementaldecoder("utf-8")("ignore")
         while True:
             ready, _writing, _error = select.select([terminal, over], [], [])

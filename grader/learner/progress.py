@@ -131,7 +131,8 @@ class Progress:
 def of(
     submission: Submission, results: Mapping[str, StepResult], names: Sequence[str] = (), root: Path | None = None
 ) -> Progress:
-    """The progress that these files and verdicts show; `names` are the steps if some were chosen."""
+    """The progress that these files and results, by step, show. `names`: the steps, if some were chosen; `root`: the
+    folder of the tracks, by default the kit's."""
     return Progress(
         [
             TrackProgress(track, [_step(name, submission, results.get(name)) for name in _steps_of(track)])
@@ -148,7 +149,7 @@ def in_folder(folder: Path) -> tuple[Submission, Progress]:
 
 
 def with_results(before: Progress, submission: Submission, results: Iterable[StepResult]) -> Progress:
-    """The progress after these steps were graded."""
+    """The progress `before`, with these newer results."""
     earlier = {name: step.result for name, step in before.steps.items() if step.result is not None}
     return of(submission, earlier | {result.name: result for result in results}, before.names)
 

@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reads the options. One line if they are invalid."""
+    """Reads the options into the state that all items share. Raises UsageError if they are invalid."""
     config.addinivalue_line("markers", "points(number): what a check of a step is worth")
     config.stash[GRADING] = Grading(config)
 
@@ -51,7 +51,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File | None:
-    """A step's check file is read and not imported; every other module is left to pytest."""
+    """Makes a CheckFile of a step's check file, which is read and not imported; None leaves every other module to
+    pytest."""
     return CheckFile.from_parent(parent, path=module_path) if is_check_file(module_path) else None
 
 
@@ -60,12 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     checks = [item for item in items if isinstance(item, CheckItem)]
     if not checks:
         return
-    begun = config.stash[GRADING].begun()
+    default = config.stash[GRADING].default_steps()
     named = [path for path in map(partial(_path, config), config.args) if SOLUTIONS in path.parents]
     left_out = [
         item
         for item in checks
-        if item.step not in begun and not any(item.path.resolve().is_relative_to(path) for path in named)
+        if item.step not in default and not any(item.path.resolve().is_relative_to(path) for path in named)
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -80,7 +81,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keeps the checks of a step on one worker, which grades them together, if only steps run."""
+    """A scheduler that keeps the checks of a step on one worker, which grades them together; None, for pytest-xdist's
+    own, unless only steps run."""
     if config.getoption("dist") != "load" or not all(
         _path(config, name).is_relative_to(SOLUTIONS) for name in config.args
     ):
@@ -113,6 +115,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _sum(properties: list[dict[str, Any]], name: str) -> str:
+    """The sum of the property `name` over all checks, as text."""
     return f"{round(sum(each[name] for each in properties), 6):g}"
 
 
@@ -145,25 +148,25 @@ class Grading:
         self._reports: dict[str, Report | str] = {}
 
     def report(self, step: str) -> Report:
-        """The report of one step, which is graded lazily. Raises Fault."""
+        """The report of one step, which is graded the first time. Raises Fault if the grader failed."""
         if step not in self._reports:
             with language.use(self.language):
-                self._reports[step] = self._graded(step)
+                self._reports[step] = self._grade(step)
         report = self._reports[step]
         if isinstance(report, str):
             raise Fault(report)
         return report
 
-    def begun(self) -> list[str]:
-        """The steps that are graded by default."""
+    def default_steps(self) -> list[str]:
+        """The names of the steps that are graded by default: the core, and every elective with work in it."""
         try:
             self._submission = self._submission or read(self.folder)
         except NoSubmission:
             return choice.by_default({}, {})
         return choice.by_default(self._submission.sources, self._submission.problems)
 
-    def _graded(self, step: str) -> Report | str:
-        """A report, or a sentence with the reason for its absence."""
+    def _grade(self, step: str) -> Report | str:
+        """Grades a step. Returns the report, or a sentence with the reason if that fails."""
         try:
             self._submission = self._submission or read(self.folder)
             return self._grader.grade(self._submission, [step], device=self.device, seed=self.seed)
@@ -209,8 +212,9 @@ class CheckItem(pytest.Item):
             self.add_marker(pytest.mark.points(check.points))
 
     def setup(self) -> None:
-        """Grades the step, unless it was graded before. A fault of the grader is raised here: pytest then says ERROR
-        and not FAILED."""
+        """Grades the step, unless it was graded before, and keeps this check's results. Raises pytest's own exceptions:
+        Skipped if the check did not run or its step is not written, Failed for a fault of the grader, which pytest then
+        calls an ERROR."""
         grading = self.config.stash[GRADING]
         try:
             report = grading.report(self.step)
@@ -233,7 +237,7 @@ class CheckItem(pytest.Item):
             raise pytest.skip.Exception(text, _use_item_location=True)
 
     def runtest(self) -> None:
-        """Passes or fails, as in the step's report."""
+        """Raises Refused if the check fails in the step's report."""
         if any(result.status not in ("pass", "skipped") for result in self.results):
             with language.use(self.config.stash[GRADING].language):
                 (step,) = self.config.stash[GRADING].report(self.step).steps
@@ -267,7 +271,7 @@ def _properties(results: list[CheckResult], step: StepResult, report: Report) ->
 
 
 def _text(results: list[CheckResult], step: StepResult) -> str:
-    """The title of a check, and its message on each device if it fails."""
+    """The title of a check, and below it the message of each device on which it fails."""
     from grader.report.terminal import plain, quoted  # rich is imported only when something is shown
 
     lines = [results[0].title] if results else [_("The check did not run.")]
@@ -292,4 +296,5 @@ def _no_folder(folder: object) -> str:
 
 
 def _path(config: pytest.Config, argument: str) -> Path:
+    """The absolute path of the file or folder that an argument of the command line names, as in `FILE::TEST`."""
     return (config.invocation_params.dir / argument.partition("::")[0]).resolve()

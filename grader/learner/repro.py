@@ -27,7 +27,8 @@ exercises.__path__ = [{folder!r}]"""
 
 
 def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: bool) -> None:
-    """Writes the program of a step, by default of the current one, says what it is, and runs it."""
+    """Grades a step, by default the current one, writes the program that repeats its first failing call, prints its
+    path, and runs it if `runs`. Without such a call, prints why."""
     read = submissions.read(folder)
     with Grader(1) as grader:
         step = step or current.step(grader, folder)
@@ -38,7 +39,7 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
     if reproduction is None or result.blocked_by:
         print(_why_not(folder, result))
         return
-    program = written(reproduction, step, folder)
+    program = write_program(reproduction, step, folder)
     sentence = _("{file} makes the call that fails: {check}").format(file=typed(program), check=reproduction.check)
     print(sentence, flush=True)
     if runs:
@@ -52,8 +53,9 @@ def run(folder: Path, step: str | None, *, device: str, seed: int | None, runs: 
         subprocess.run([sys.executable, str(program)], check=False, env=interpreted | os.environ)
 
 
-def written(reproduction: Reproduction, step: str, folder: Path) -> Path:
-    """Writes the program, and next to it files for large values."""
+def write_program(reproduction: Reproduction, step: str, folder: Path) -> Path:
+    """Writes the program, which imports the step files in `folder`, and next to it a file of large tensors, if there
+    are some. Returns its path."""
     program = FOLDER / f"{step}.py"
     program.parent.mkdir(parents=True, exist_ok=True)
     text = reproduction.text

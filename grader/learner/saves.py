@@ -26,8 +26,8 @@ class Folder:
         self._stamps = self._look()
 
     def changed(self) -> list[str]:
-        """The modules with files that were written, made or removed since the last call; the last one written comes
-        first."""
+        """The names of the modules with files that were written, made or removed since the last call; the last one
+        written comes first. Waits up to LONGEST seconds for a save to be complete."""
         before, self._stamps = self._stamps, self._look()
         if before == self._stamps:
             return []

@@ -44,8 +44,8 @@ def summary(progress: Progress) -> Text:
 
 
 def further(progress: Progress, report: Report) -> str:
-    """The lines that a report on the steps with work in them lacks: the points of core and electives apart, a step to
-    do in a track of untouched stubs, and the tracks that were not started."""
+    """The lines to print below a report on the steps with work: the points of core and electives apart, a step to do in
+    a track of untouched stubs, and the number of tracks that were not started; empty if none applies."""
     lines = [points(progress)] if progress.electives else []
     following = progress.next_step()
     if following and reports.next_step(report) is None:

@@ -36,7 +36,7 @@ class SavedVerdict(msgspec.Struct):
 
 
 def uses(submission: Submission, step: str) -> set[str]:
-    """A step and all that its file imports, directly or not."""
+    """The names of a step and of all files of the learner that its file imports, directly or not."""
     needed: set[str] = set()
     waiting = [step]
     read = submission.sources.keys() | submission.problems.keys()
@@ -59,7 +59,7 @@ def digest(submission: Submission, step: str) -> str:
 
 
 def read(folder: Path, submission: Submission) -> dict[str, SavedVerdict]:
-    """The verdicts that still hold; none if the file is missing or damaged."""
+    """The saved verdicts that still hold, by step; none if the file is missing or damaged."""
     saved = files.decoded(folder / FILE, dict[str, SavedVerdict]) or {}
     return {
         name: verdict
@@ -75,11 +75,13 @@ def is_ours(name: str, verdict: SavedVerdict) -> bool:
 
 
 def _signature(name: str, result: StepResult, about: str) -> str | None:
+    """The user's signature under a verdict on a step; None if there is no key to sign with."""
     return user_key.signed("verdict", msgspec.json.encode([name, result, about]))
 
 
 def write(folder: Path, submission: Submission, results: Iterable[StepResult]) -> None:
-    """Saves these verdicts next to the others that still hold; in a folder that can't be written, nothing."""
+    """Saves these verdicts, and the others that still hold, in the folder; nothing if it can't be written. A fault of
+    the grader is no verdict."""
     saved = read(folder, submission)
     now = time.strftime("%H:%M:%S")
     for result in results:

@@ -48,7 +48,9 @@ class Watch(WatchSession):
         self, folder: Path, start: str | None, device: str, console: Console, required: tuple[str, ...] = (),
         names: Sequence[str] = (), *, page: Callable[[Watch], Page] | None = None,
     ) -> None:  # fmt: skip
-        """Reads the folder and its last verdicts, and queues the steps without one, `start` first."""
+        """Reads the folder and its last verdicts, and queues the steps without one, `start` first. `required`:
+        isolation layers; `names`: the steps to watch, by default the learner's; `page` makes the page that shows the
+        session."""
         # Steps of other tracks: one that is started meanwhile joins, unless steps were chosen.
         self.chosen = list(names)
         read = submissions.read(folder)
@@ -95,19 +97,19 @@ class Watch(WatchSession):
                     self.page.update()
 
     def _ends(self, key: str) -> bool:
-        """Whether a key ends the session; in a lesson `q` only closes that."""
+        """Whether this key ends the session; in a lesson `q` only closes that."""
         return key in keyboard.END or keyboard.meaning(key) == "q" and self.board.view != "lesson"
 
     def take(self, event: Event) -> None:
-        """Handles an event. Raises NotIsolated if the grader has refused."""
+        """Handles an event: changes the state and the screen. Raises NotIsolated if the grader has refused to grade."""
         match event:
             case Key(name):
                 self.keys.press(keyboard.meaning(name))
             case Look():
                 self.keys.look()
-                self._look()
+                self._poll()
             case StepDone(name, result, failure):
-                self._hear(name, result, failure)
+                self._take_verdict(name, result, failure)
             case NothingGraded(reason):
                 raise grader.NotIsolated(reason)
             case CheckAsked(name, title, failed):
@@ -122,11 +124,12 @@ class Watch(WatchSession):
                     self.asked.discard(name)
                     self.draw()
                 else:
-                    self._wait_for([name])
+                    self._queue([name])
         self._show_waiting()
 
     def _show_waiting(self) -> None:
-        """Shows that a grading takes long: each second in a terminal, once in a pipe."""
+        """Shows that the current grading takes longer than SLOW seconds, if that would change the screen: a terminal
+        shows the seconds, a pipe one line. Called after each event."""
         grading = self.board.grading
         if grading is None or time.monotonic() - grading.since < SLOW:
             return
@@ -143,12 +146,14 @@ class Watch(WatchSession):
                 self.console.print(_("To stop it, type s and Enter."))
 
     def _forget_grading(self) -> None:
+        """Notes that nothing is being graded."""
         self.grading, self.board.grading, self.board.busy, self.dropped = None, None, "", False
 
     # --- grading ---
 
     def start_next(self, background: BackgroundGrader) -> None:
-        """Starts the next step of the queue, with the files as they are now.
+        """Starts to grade the next step of the queue, with the files as they are now; one that is no valid Python is
+        only noted.
 
         A newer save ends the grading of what it replaces, and that of another step. Two in a row only after a while: an
         editor may save all the time.
@@ -182,16 +187,17 @@ class Watch(WatchSession):
         self.broken.add(name)
         if self.board.passes(name):
             del self.board.results[name]
-            self._wait_for(self._that_may_use(name))
+            self._queue(self._that_may_use(name))
         self.draw()
 
     def _has_newer(self) -> bool:
-        """True if a newer save is queued that ends the grading in progress."""
+        """Whether a newer save is queued for which the grading in progress is to be ended."""
         newer = bool(self.waiting) and self.waiting[0] in self.asked and self.latest > self.since
         return newer and (not self.dropped_before or time.monotonic() - self.since > LONG)
 
-    def _hear(self, name: str, result: StepResult | None, failure: str) -> None:
-        """Takes a verdict, or the grader's failure: saves it, shows it, and queues what depends on it."""
+    def _take_verdict(self, name: str, result: StepResult | None, failure: str) -> None:
+        """Saves and shows the verdict on a step, and queues the steps that depend on it. Without a `result` the grader
+        failed: shows the reason `failure`, and empties the queue."""
         self._forget_grading()
         self.stopping = self.dropped_before = False
         if result is None:
@@ -207,7 +213,7 @@ class Watch(WatchSession):
             self.board.hints = None
         changes_sides = before is not None and (before.status == "pass") != (result.status == "pass")
         if changes_sides or name in self.broken:
-            self._wait_for(self._that_may_use(name))
+            self._queue(self._that_may_use(name))
         self.broken.discard(name)
         was_asked = name in self.asked
         self.asked.discard(name)
@@ -224,7 +230,7 @@ class Watch(WatchSession):
         self._say_progress()
 
     def _that_may_use(self, name: str) -> list[str]:
-        """The steps with work that import this one: their verdicts may change with it."""
+        """The graded steps with work that import this one, directly or not: their verdicts may change with it."""
         graded = [step for step in self.board.names if step != name and step in self.board.results]
         return [
             step
@@ -232,12 +238,13 @@ class Watch(WatchSession):
             if self.board.results[step].status != "todo" and name in verdicts.uses(self.board.read, step)
         ]
 
-    def _wait_for(self, names: list[str]) -> None:
+    def _queue(self, names: list[str]) -> None:
+        """Adds these steps to the end of the queue, except those that are in it."""
         self.waiting += [name for name in names if name not in self.waiting]
 
     # --- saves ---
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Polls the folder, and queues the steps with files that have changed."""
         changed = self.folder.changed()
         if not changed:
@@ -245,7 +252,7 @@ class Watch(WatchSession):
         before = set(self.board.names)
         if self.board.folder.is_dir():
             self._read_again()
-        self._wait_for([name for name in self.board.names if name not in before])  # the stubs of a track just started
+        self._queue([name for name in self.board.names if name not in before])  # the stubs of a track just started
         steps = [name for name in changed if name in before & set(self.board.names)]
         if self.board.current in steps:  # several files saved at once: the step that is shown comes first
             steps = [self.board.current, *(name for name in steps if name != self.board.current)]
@@ -260,7 +267,8 @@ class Watch(WatchSession):
             self.saved = (written[0], self.saved[1] + 1 if self.saved else 1)
 
     def _read_again(self) -> None:
-        """Reads the files, and which steps are the learner's now: those with a file, and the core."""
+        """Reads the files and updates which steps are watched: those that were chosen, else the core and those with a
+        file."""
         self.board.read = submissions.read(self.board.folder)
         self.board.names = self._watched(self.board.read, None)
         for name in self.board.results.keys() - set(self.board.names):
@@ -270,8 +278,8 @@ class Watch(WatchSession):
             self.board.current = self.board.following() or self.board.names[0]
 
     def _watched(self, read: submissions.Submission, start: str | None) -> list[str]:
-        """The steps of a session: the requested ones, else the core and every step with a file; and the first to
-        show."""
+        """The steps of the session, in order: those that were chosen, else the core and every step with a file; and the
+        step `start`."""
         names = self.chosen or choice.started(read.sources, read.problems)
         return sorted({*names, start} if start else names)
 

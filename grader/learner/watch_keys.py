@@ -46,20 +46,20 @@ class WatchSession:
             self.console.print(boards.screen(self.board, self.console))
 
     def ask(self, name: str) -> None:
-        """Grades a step before all others, and shows it."""
+        """Puts a step first in the queue; its verdict is shown as soon as it is there."""
         self.waiting = [name] + [other for other in self.waiting if other != name]
         self.asked.add(name)
         self.latest = time.monotonic()
 
     def turn_to(self, name: str) -> None:
-        """Shows a step; clears the messages about another."""
+        """Makes a step the one that is shown, and clears the messages about another; draws nothing yet."""
         if name != self.board.current:
             self.board.hints = None
             self.board.calm = ""
         self.board.current, self.board.view, self.board.notice, self.keys.resetting = name, "verdict", "", False
 
     def answer(self, notice: str) -> None:
-        """Says a sentence below the verdict."""
+        """Shows a sentence below the verdict."""
         self.board.notice = notice
         if not self.redraws:
             self.console.print(notice)
@@ -82,7 +82,7 @@ class Keys:
         self.digits, self.typed_at, self.resetting = "", 0.0, False
 
     def look(self) -> None:
-        """Takes a number as complete after a while."""
+        """Shows the step with the number that was typed, if DIGITS_SECONDS have passed since its last digit."""
         if self.digits and time.monotonic() - self.typed_at > DIGITS_SECONDS:
             self._go()
 
@@ -133,7 +133,7 @@ class Keys:
         self.session.draw()
 
     def _go(self) -> None:
-        """Shows the step with the number that was typed."""
+        """Shows the step with the number that was typed and has it graded, or says that there is none."""
         number, self.digits = self.digits, ""
         name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
         if name is None:
@@ -158,6 +158,7 @@ class Keys:
         self.session.ask(following)
 
     def _all(self) -> None:
+        """Queues every step, under a new seed, and shows them in a table."""
         self.board.view, self.board.seed = "all", grader.new_seed()
         self.session.asked.clear()
         self.session.waiting = list(self.board.names)
@@ -171,7 +172,7 @@ class Keys:
             self.board.notice = _("There are no hints for {step}.").format(step=name)
 
     def _lesson(self, name: str, turn: int) -> None:
-        """Shows the step's lesson, or turns its pages by `turn`; after the last page, the verdict."""
+        """Shows the step's lesson, or turns its pages by `turn`, 1 or -1; after the last page, the verdict."""
         try:
             last = len(boards.pages(self.board, self.session.console)) - 1
         except lessons.NoLesson:

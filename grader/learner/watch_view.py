@@ -48,7 +48,8 @@ class InProgress:
 
     @property
     def says(self) -> str:
-        """The lines about what is known so far: a check that has failed, or one that does not answer in time."""
+        """Text on what is known so far: a check that has failed, or one that does not answer in time; empty without
+        either."""
         if self.asked and time.monotonic() - self.asked > LIMITS.call_seconds:
             sentence = _(
                 "No answer within {seconds} s. Is it a loop that never ends? On a busy machine it gets longer."
@@ -95,7 +96,7 @@ class Board:
 
     @property
     def progress(self) -> Progress:
-        """The learner's progress, by these files and results."""
+        """The learner's progress, from the files and results of this board."""
         return progress_module.of(self.read, self.results, self.names)
 
     def passes(self, name: str) -> bool:
@@ -103,7 +104,7 @@ class Board:
         return name in self.results and self.results[name].status == "pass"
 
     def notes(self, name: str) -> list[str]:
-        """The notes on a step's file, as `make grade` lists them."""
+        """The notes on a step's file, as `make grade` lists them; empty if the step was not graded."""
         return notes(self.read, [self.results[name]]) if name in self.results else []
 
     def following(self) -> str | None:
@@ -122,7 +123,7 @@ def screen(board: Board, console: Console) -> RenderableType:
     below += [Rule(style="dim", characters="─"), progress(board), *([keys(board)] if board.keys else [])]
     if board.address:
         below.insert(-2 if board.keys else -1, Text(board.address, "dim"))
-    for above in _looked_at(board, console):
+    for above in _versions(board, console):
         whole = Group(above, *below)
         if len(console.render_lines(whole)) < console.height:
             break
@@ -159,12 +160,13 @@ def verdict(board: Board, *, detail: bool = True) -> RenderableType:
 
 
 def hints(board: Board) -> RenderableType:
-    """The hints given for the current step."""
+    """The hints given for the current step; empty without any."""
     return lessons.shown(board.current, board.hints) if board.current and board.hints else Text()
 
 
 def headline(result: StepResult, at: str = "") -> Text:
-    """A result in short: its mark in a word, the step, its checks and points, and when."""
+    """A result in two lines: its mark in a word, the step, its checks and points, and the time `at` which it was
+    graded."""
     mark, style = reports.MARKS[result.status]
     names = dict.fromkeys(check.name for check in result.checks)
     passed = sum(all(check.status == "pass" for check in result.checks if check.name == name) for name in names)
@@ -206,14 +208,15 @@ def keys(board: Board) -> Text:
 
 
 def pages(board: Board, console: Console) -> list[list[list[Segment]]]:
-    """The lesson of the current step, cut into pages that fit the terminal. Raises NoLesson."""
+    """The lesson of the current step in pages that fit the terminal: each a list of lines, each a list of segments.
+    Raises NoLesson."""
     assert board.current is not None
     lines = console.render_lines(lessons.Lesson(lessons.reading(board.current)), pad=False, new_lines=True)
     height = max(console.height - FRAME, 5)
     return [lines[start : start + height] for start in range(0, len(lines), height)]
 
 
-def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
+def _versions(board: Board, console: Console) -> Iterator[RenderableType]:
     """The current view: in full, then in shorter and shorter versions for small terminals."""
     if board.view == "all":
         yield all_steps(board)
@@ -233,7 +236,7 @@ def _looked_at(board: Board, console: Console) -> Iterator[RenderableType]:
 
 
 def all_steps(board: Board) -> RenderableType:
-    """Every step that was graded, in a table."""
+    """A table of every step that was graded."""
     results = [board.results[name] for name in board.names if name in board.results]
     return reports.steps_table(
         Report(

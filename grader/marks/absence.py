@@ -9,7 +9,7 @@ from datetime import datetime
 from grader.base.language import gettext as _
 from grader.marks import moments
 from grader.marks.assignments import Term
-from grader.marks.register import Enrolled, Register
+from grader.marks.register import Register, RosterEntry
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ def absence(
     term: Term, assignment: str, student: str, register: Register, now: datetime, sections: Collection[str]
 ) -> Absence:
     """The consequence for a student without a hand-in: excused, 0 points since their own date has passed, or no mark
-    yet. `sections` are those in which anyone handed in: of another one the submissions are somewhere else."""
+    yet. `sections` are those in which anyone handed in: the submissions of another one are somewhere else."""
     due = term.assignments[assignment].due
-    entry = register.people.get(student, Enrolled(student))
+    entry = register.people.get(student, RosterEntry(student))
     for excuse in term.excuses:
         if excuse.student == student and excuse.assignment in ("", assignment):
             return Absence(_("Excused ({reason}).", reason=excuse.reason or _("no reason is given")), is_excused=True)

@@ -24,7 +24,8 @@ class Change:
 def change(
     student: str, before: AssignmentMark | None, after: AssignmentMark | None, *, reopened: bool = False
 ) -> Change | None:
-    """The change of a student's mark; None if the points and their reasons are the same."""
+    """The change of a student's mark; None if the points and their reasons are the same, or it is the first mark.
+    `reopened`: the last change took a mark away, so that a mark is a change too."""
     if before is None:
         return Change(student, None, after.points, [_("it could be graded now")]) if reopened and after else None
     if after is None:
@@ -39,7 +40,7 @@ SHOWN = 40  # changes up to which each has a line
 
 
 def lines(changes: Sequence[Change]) -> Iterator[str]:
-    """One line for each mark that a regrade changed, with the reasons."""
+    """The number of changed marks, and a line with the reasons for each of the first SHOWN; nothing without any."""
     if not changes:
         return
     yield _("Marks that changed: {count}").format(count=len(changes))
@@ -63,7 +64,7 @@ def _differ(before: AssignmentMark, after: AssignmentMark) -> bool:
 
 
 def _reasons(before: AssignmentMark, after: AssignmentMark) -> Iterator[str]:
-    """Sentences on each difference between two marks."""
+    """A sentence on each difference between two marks: steps, their points, lateness."""
     earlier = {step.step: step for step in before.steps}
     for step in after.steps:
         if step.step in earlier:
@@ -119,4 +120,5 @@ def _why_late(before: AssignmentMark, after: AssignmentMark) -> str:
 
 
 def _share(step: StepMark) -> float | None:
+    """The graded share of a step's points; None without a score."""
     return None if step.graded is None else round(step.graded / step.worth if step.worth else 0.0, 6)

@@ -59,11 +59,12 @@ class Ledger:
 
     @cached_property
     def when(self) -> str:
-        """The time of this run, which all its changes have."""
+        """The time of this run in ISO format, which all its changes have."""
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
     def absence(self, student: str, register: Register, sections: Collection[str]) -> Absence:
-        """The consequence for someone on the roster who handed in nothing."""
+        """The consequence for a student who handed in nothing, as `absence` decides; `sections`: those with a
+        hand-in."""
         term, assignment = self.marking.term, self.marking.assignment
         return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 
@@ -71,15 +72,16 @@ class Ledger:
         self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, sent: str = "", absence: str = "",
         appeals: Sequence[Appeal] = (),
     ) -> None:  # fmt: skip
-        """Notes a student before grading, under their key; `sent` is the learning platform's time of the submission.
-        Adds their earlier submissions if the assignment says so."""
+        """Notes facts about a student before grading, under a key. Adds to `handed_in` what they handed in before, if
+        the assignment says so. `folder`: the student's; `earlier`: the result of the last run; `sent`: the platform's
+        time of the hand-in; `absence`: the consequence if it is missing."""
         name, stamp, unclear = self.marking.assignment.name, None, ""
         said_by = _("the learning platform")
         if self.marking.assignment.stand_ins != "own":
             handed_in.earlier.clear()
         if not folder.is_symlink():
             with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is reported when it is read
-                with_own_earlier(handed_in, folder, self.marking, self.read)
+                add_own_earlier(handed_in, folder, self.marking, self.read)
                 if not sent and marks.is_nbgraders(folder / name):
                     sent, said_by = marks.stamp(folder / name), "nbgrader"
         try:
@@ -91,7 +93,8 @@ class Ledger:
         self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, appeals, changes)
 
     def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
-        """The mark of a graded student, whom `expect` has noted under this key. Raises BadTerm."""
+        """The mark of a graded student, whom `expect` has noted under this key; None if they could not be graded, and
+        no person has decided on points. Raises BadTerm."""
         facts = self.facts.get(key, Facts())
         report = graded.report or self._without_scores(graded.student)
         if report is None:
@@ -102,10 +105,8 @@ class Ledger:
         )  # fmt: skip
 
     def mark(self, key: str, graded: Graded) -> bool:
-        """Gives a graded student their mark and its history; returns True if it differs from the mark on disk.
-
-        Raises BadTerm.
-        """
+        """Sets `graded.mark` and `graded.changes`, and notes a change; returns whether they differ from what was saved.
+        Raises BadTerm."""
         facts = self.facts.get(key, Facts())
         written, graded.mark = graded.mark, self.mark_of(key, graded)
         reopened = bool(facts.changes) and facts.changes[-1].after is None
@@ -116,7 +117,8 @@ class Ledger:
         return graded.mark != written or len(graded.changes) > len(facts.changes)
 
     def _without_scores(self, student: str) -> Report | None:
-        """An empty result for decisions by hand, if a submission could not be graded and there are some."""
+        """A report without scores, for decisions by hand about a student who could not be graded; None without
+        decisions."""
         if not any(name == student for name, _step in self.marking.overrides):
             return None
         steps = [
@@ -129,7 +131,7 @@ class Ledger:
         return Report(submission=student, seed=0, isolation=[], devices={}, score=0.0, max_score=0.0, steps=steps)
 
     def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
-        """Writes the table of marks. Raises OSError."""
+        """Writes `marks.csv` into the folder `out`; `clean` makes a cell harmless. Raises OSError."""
         table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), clean)
         files.write(out / MARKS, table.encode("utf-8-sig"))
 
@@ -141,16 +143,18 @@ class Ledger:
 
 
 def digests(submission: Submission) -> dict[str, str]:
-    """A digest of the text of each module of a submission."""
+    """A short digest of the text of each file of a submission, by module name."""
     return {name: marks.digest(source) for name, (_file, source) in submission.sources.items()}
 
 
-def with_own_earlier(
+def add_own_earlier(
     submission: Submission, folder: Path, marking: Marking, read: Callable[[Path], Submission] = submissions.read
 ) -> None:
-    """Adds what the student handed in with earlier assignments, which lie next to this one in their folder.
+    """Adds, as `submission.earlier`, what the student handed in with earlier assignments of the term: the folders of
+    their names in the student's `folder`, which `read` turns into submissions. If two hold a step, the later one
+    counts.
 
-    Only if the assignment says `stand_ins = "own"`; if two hold a step, the later one counts.
+    Nothing unless the assignment says `stand_ins = "own"`. Raises what `read` raises.
     """
     if marking.assignment.stand_ins != "own":
         return
@@ -161,7 +165,8 @@ def with_own_earlier(
 
 
 def marks_csv(students: Iterable[tuple[str, AssignmentMark | None]], clean: Callable[[str], str] = str) -> str:
-    """A CSV with a row per student: points earned, late deduction, points that count, and each decision by hand."""
+    """CSV text with a row per student: points earned, late deduction, points that count, and each decision by hand; of
+    a student without a mark the name alone. `clean` makes a cell harmless."""
     rows = [
         ["student", "points", "out_of", "earned", "late_percent", "handed_in", "until", "why", "overrides", "decided"]
     ]
@@ -206,7 +211,7 @@ class ChangeList:
         ]
 
     def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
-        """Adds new rows to the table, and writes it."""
+        """Adds those of the rows that are new to the table, and writes it if there are any."""
         new = dict.fromkeys(row for row in rows if row not in self.rows)
         if new:
             self.rows |= new
@@ -215,20 +220,20 @@ class ChangeList:
 
 
 def load(file: Path) -> AssignmentMark | None:
-    """A mark that was saved; None without one that can be read."""
+    """The mark saved in a file; None without one that can be read."""
     return files.decoded(file, AssignmentMark)
 
 
 def with_days_used(marking: Marking, folder: Path, student: str) -> Marking:
-    """The marking, with the late days that a student has used in earlier assignments, read from the marks in the
-    folders named after those."""
+    """The marking, with the late days that a student has used in earlier assignments, read from the saved marks:
+    `folder/ASSIGNMENT/STUDENT.json`."""
     before = marking.term.before(marking.assignment.name)
     earlier = (load(folder / one.name / f"{student}.json") for one in before)
     return dataclasses.replace(marking, days_used={student: sum(mark.free_days for mark in earlier if mark)})
 
 
 def save(file: Path, mark: AssignmentMark) -> None:
-    """Saves a mark. Raises OSError."""
+    """Saves a mark in a file, and makes its folder if need be. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     files.write(file, msgspec.json.encode(mark))
 

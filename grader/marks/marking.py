@@ -65,27 +65,26 @@ class Marking:
         """The mark for a report. `handed_in` is what a learning platform says, `said_by` which; `handed_in.csv` counts
         before it.
 
-        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, the mark is
-        then open. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in, `sources`
-        are the texts of the steps, and `appeals` is what the student wants to be looked at again.
+        `late`: a system says so without a time. `unclear` is a time that can't be read: with a deadline, there are no
+        points then. `work` is a digest of each step's text; `absence` says what follows from a missing hand-in,
+        `sources` are the texts of the steps, and `appeals` is what the student wants to be looked at again.
         """
-        steps = [
+        steps = self._without_worst(
             self._step(student, step, (work or {}).get(step.name, ""), sources.get(step.name, ""))
             for step in report.steps
             if step.name in self.assignment.everything
-        ]
-        self._drop(steps)
+        )
         counted = [step for step in steps if not step.dropped]
         electives = self.assignment.electives
         earned = None if any(step.points is None for step in counted) else sum(step.points or 0.0 for step in counted)
         own = sum(step.worth for step in steps if not step.extra and not step.elective)
-        handed_in, said_by = self._told(student, handed_in, said_by)
+        handed_in, said_by = self._hand_in_time(student, handed_in, said_by)
         deadline = self.term.deadline(self.assignment.name, student)
         unclear = unclear if deadline and handed_in is None else ""
         days = 0 if deadline is None or handed_in is None or absence else self._late_days(handed_in - deadline.until)
         free, left = self._free_days(student, days)
         share = min((days - free) * self.assignment.per_day, self.assignment.at_most)
-        said, waiting = self._said(student, absence, appeals)
+        said, waiting = self._remarks(student, absence, appeals)
         return AssignmentMark(
             assignment=self.assignment.name, unclear=unclear,
             points=None if earned is None or unclear else _round(earned * (1 - share)),
@@ -98,14 +97,15 @@ class Marking:
             unsure=late and handed_in is None and deadline is not None and deadline.until == self.assignment.due,
         )  # fmt: skip
 
-    def _told(self, student: str, handed_in: datetime | None, said_by: str) -> tuple[datetime | None, str]:
-        """The time of a hand-in in the zone of the course, and who says it: the teacher's tables before a platform."""
+    def _hand_in_time(self, student: str, handed_in: datetime | None, said_by: str) -> tuple[datetime | None, str]:
+        """The time of a hand-in in the term's zone, and who says it: `handed_in.csv`, else the classroom's export, else
+        the arguments."""
         tables = {sheets.HANDED_IN: self.times, sheets.CLASSROOM: self.pushed}
         sayings = ((times[student], name) for name, times in tables.items() if student in times)
         handed_in, said_by = next(sayings, (handed_in, said_by))
         return handed_in.astimezone(self.term.local) if handed_in else None, said_by
 
-    def _said(self, student: str, absence: str, appeals: Sequence[Appeal]) -> tuple[list[str], list[str]]:
+    def _remarks(self, student: str, absence: str, appeals: Sequence[Appeal]) -> tuple[list[str], list[str]]:
         """The remarks on the whole submission, and the unanswered requests for a second look."""
         remarks = self.remarks.get(student, ())
         waiting = [request.said for request in appeals if not request.is_answered(remarks)]
@@ -120,19 +120,20 @@ class Marking:
             return self.assignment.electives.points
         return _round(max_score * self.assignment.weights.get(step, 1.0))
 
-    def _drop(self, steps: list[StepMark]) -> None:
-        """Drops all electives but the best; an open one may be among the best."""
+    def _without_worst(self, marks: Iterable[StepMark]) -> list[StepMark]:
+        """The marks with all electives dropped but the best; an open one may be among the best."""
+        steps = list(marks)
         electives = sorted(
             (step for step in steps if step.elective),
             key=lambda step: math.inf if step.points is None else step.points,
             reverse=True,
         )
-        for step in electives[self.assignment.electives.count :]:
-            step.dropped = True
+        dropped = {step.step for step in electives[self.assignment.electives.count :]}
+        return [msgspec.structs.replace(step, dropped=step.step in dropped) for step in steps]
 
     def _step(self, student: str, step: StepResult, work: str, source: str) -> StepMark:
-        """The mark of a step: its points in this assignment, or the decision of a person. Raises BadTerm for an
-        impossible one."""
+        """The mark of a step: its points here, or a person's decision. `work`: the digest of its text, `source`. Raises
+        BadTerm for more points than it is worth."""
         worth = self.worth(step.name, step.max_score)
         graded = None if step.score is None else _round(worth * step.score / step.max_score if step.max_score else 0.0)
         decided = self.overrides.get((student, step.name))
@@ -203,7 +204,7 @@ def _own(roll: Roll, table: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def of(term: Term, name: str) -> Marking:
-    """The marking of an assignment of the term, with the tables next to it, all of it checked. Raises BadTerm."""
+    """The marking of the assignment `name`, with the tables next to the term's file, all checked. Raises BadTerm."""
     assignment = term.assignments[name]
     overrides = sheets.decided_by_remark(term, assignment) | sheets.overrides(term, assignment)
     marking = Marking(term, assignment, overrides, sheets.times(term, assignment), sheets.remarks(term, assignment),
@@ -226,7 +227,7 @@ def _of_lines(notes: Iterable[Remark], source: str) -> list[LineRemark]:
 
 
 def plain(name: str, steps: list[str]) -> Marking:
-    """Each step worth its points, as in a class without `assignments.toml`."""
+    """The marking of a class without `assignments.toml`: each step worth its points, no date."""
     term = alone(name, steps)
     return Marking(term, term.assignments[name])
 
@@ -371,7 +372,7 @@ def _counted(step: StepResult, mark: StepMark) -> StepResult:
 
 
 def _totals(tracks: Iterable[TrackResult], steps: Iterable[StepResult]) -> list[TrackResult]:
-    """The tracks with the points of their steps added up again."""
+    """The tracks with the points of these steps added up again."""
     steps = list(steps)
     totals = []
     for track in tracks:
@@ -394,5 +395,5 @@ def _read(text: str) -> datetime | None:
 
 
 def shown(number: float | None) -> str:
-    """Points as text in a sentence."""
+    """Points as text in a sentence; a question mark for None."""
     return "?" if number is None else f"{number:.4g}"

@@ -19,7 +19,7 @@ class NoMoment(ValueError):
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of this name. Raises NoMoment."""
+    """The time zone of a name such as `Asia/Seoul` or `UTC`. Raises NoMoment."""
     if name.upper() in ("UTC", "Z", "GMT"):
         return UTC
     try:
@@ -41,7 +41,8 @@ def moment(value: object, local: tzinfo, *, end: bool = False) -> datetime:
 
 
 def _read(text: str, local: tzinfo, *, end: bool) -> datetime:
-    """The moment in a text, in the zone `local` unless it names one; `end` makes a date the end of its day."""
+    """The moment in a text, in the zone `local` unless it names one; `end` makes a date the end of its day. Raises
+    NoMoment."""
     try:
         if match := STAMP.fullmatch(text):
             stamp, zoned = datetime.fromisoformat(match[1]), match[2] or ""
@@ -54,7 +55,7 @@ def _read(text: str, local: tzinfo, *, end: bool) -> datetime:
 
 
 def duration(value: object) -> timedelta:
-    """`30 minutes`, `2 days`. Raises NoMoment."""
+    """The length of time that a text such as `30 minutes` or `2 days` gives. Raises NoMoment for another value."""
     match = DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise NoMoment(str(value))

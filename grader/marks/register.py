@@ -42,7 +42,7 @@ SPACES = re.compile(r"[;,|]")
 
 
 @dataclass(frozen=True)
-class Enrolled:
+class RosterEntry:
     """A student on the roster: name, other names and ids in tables or on platforms, and the rest that the roster says.
     `excused` has the names of assignments, or EVERY."""
 
@@ -64,7 +64,7 @@ class Enrolled:
 class Register:
     """The students on the roster, in its order, and the groups. `columns` are Canvas's own for its assignments."""
 
-    people: Mapping[str, Enrolled] = field(default_factory=dict)
+    people: Mapping[str, RosterEntry] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Register:
         return bool(self.people) and name not in self.people
 
     def section(self, name: str) -> str:
-        """The section of someone; empty without one."""
+        """The section of a student; empty without one, or if they are not on the roster."""
         return self.people[name].section if name in self.people else ""
 
     def canvas_column(self, assignment: str, title: str) -> str:
@@ -98,9 +98,9 @@ NONE = Register()
 
 
 def read(folder: Path, local: tzinfo = UTC, roster: Path | None = None, assignment: str = "") -> Register:
-    """The roster in a folder, or the `roster` that was asked for, and the groups of an assignment; NONE without any.
-    Raises BadTerm."""
-    people, columns = dict[str, Enrolled](), tuple[str, ...]()
+    """The students of the file `roster`, by default `roster.csv` in the folder, and the groups of an assignment from
+    `groups.csv` there; empty without these files. Times without a zone are `local`. Raises BadTerm."""
+    people, columns = dict[str, RosterEntry](), tuple[str, ...]()
     file = roster or folder / ROSTER
     try:
         text = text_of(file, MAX_SHEET)
@@ -120,9 +120,10 @@ def _is_canvas_column(name: str) -> bool:
     return bool(title) and number[-1:] == ")" and number[:-1].isdecimal()
 
 
-def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], tuple[str, ...]]:
-    """The students by name, and the columns of Canvas. Raises BadTerm for a name that is there twice."""
-    people: dict[str, Enrolled] = {}
+def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, RosterEntry], tuple[str, ...]]:
+    """The students in the text of a roster, by name, and Canvas's columns for assignments. A name that is there twice
+    gets the login behind it. Raises BadTerm if that does not tell them apart."""
+    people: dict[str, RosterEntry] = {}
     columns = tuple[str, ...]()
     for line, row in _rows(file, text):
         columns = tuple(filter(_is_canvas_column, row))
@@ -134,16 +135,16 @@ def _people(file: Path, text: str, local: tzinfo) -> tuple[dict[str, Enrolled], 
                 raise _bad(
                     file, line, _("{name} is there twice; a login or an address tells them apart", name=entry.name)
                 )
-            entry = Enrolled(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
+            entry = RosterEntry(f"{entry.name} ({entry.logins[0]})", *_rest(entry))
             if entry.name in people:
                 raise _bad(file, line, _("{name} is there twice", name=entry.name))
         people[entry.name] = entry
     return people, columns
 
 
-def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
-    """Adds the names on GitHub, as which repositories are named, of those whom GitHub Classroom's export has linked to
-    someone on the roster."""
+def _add_usernames(people: dict[str, RosterEntry], file: Path) -> None:
+    """Adds to the logins of students their names on GitHub, after which repositories are named, as GitHub Classroom's
+    export `file` links them to the roster; nothing without the file."""
     try:
         table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
     except FileNotFoundError:
@@ -156,13 +157,14 @@ def _add_usernames(people: dict[str, Enrolled], file: Path) -> None:
             people[meant[0]] = replace(entry, logins=(*entry.logins, username))
 
 
-def _rest(entry: Enrolled) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
+def _rest(entry: RosterEntry) -> tuple[tuple[str, ...], str, str, datetime | None, frozenset[str]]:
     """Everything in a roster's entry but the name."""
     return entry.logins, entry.canvas_id, entry.section, entry.since, entry.excused
 
 
-def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enrolled | None:
-    """The student in a row; None for a row without a name, as Canvas's test student."""
+def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> RosterEntry | None:
+    """The student in a row; None for a row without a name, or of Canvas's test student. Raises BadTerm for a wrong
+    date."""
     cells = {
         kind: next((row[name] for name in row if look(name) in names and row[name]), "")
         for kind, names in COLUMNS.items()
@@ -189,7 +191,7 @@ def _entry(file: Path, line: int, row: Mapping[str, str], local: tzinfo) -> Enro
         raise _bad(file, line, _("“{text}” is not a date; write 2026-09-14T23:59:00").format(text=wrong)) from None
     excused = frozenset(look(word) for word in SPACES.split(cells["excused"]) if word.strip())
     excused = frozenset([EVERY]) if excused & {"yes", "all", "true", "1", "x", EVERY, "예", "전부"} else excused
-    return Enrolled(
+    return RosterEntry(
         name, tuple(dict.fromkeys(logins)), cells["number"] if is_canvas else "", cells["section"], since, excused
     )
 
@@ -201,7 +203,8 @@ def _full(first: str, last: str) -> str:
 
 
 def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
-    """The members of each group of an assignment; empty without a file."""
+    """The members of each group of an assignment, as the file has them, by group; empty without a file. Raises
+    BadTerm."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:
@@ -221,7 +224,8 @@ def _groups(file: Path, assignment: str) -> dict[str, tuple[str, ...]]:
 
 
 def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row that holds anything, with the number of its line."""
+    """Each row that holds anything, by the names of the columns, with the number of its line. Raises BadTerm if the
+    first line names none that is known."""
     csv.field_size_limit(MAX_SHEET)
     table = csv.reader(io.StringIO(text, newline=""))
     header = [name.strip().lstrip("\ufeff") for name in next(table, [])]
@@ -235,6 +239,7 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _expected(file: Path) -> str:
+    """The first line that a roster, or a list of groups, could have."""
     return "group,student" if file.name == GROUPS else "name,login,address,section,from,excused"
 
 
@@ -245,4 +250,5 @@ def _own(cell: str) -> str:
 
 
 def _bad(file: Path, line: int, problem: str) -> BadTerm:
+    """The error, not raised, for a problem in a line of a table."""
     return BadTerm(_("{file}, line {line}: {problem}.").format(file=file, line=line, problem=problem))

@@ -41,7 +41,7 @@ def is_request(name: str) -> bool:
 
 
 def read(file: Path) -> tuple[Appeal, ...]:
-    """The requests in an untrusted file; empty if it can't be read."""
+    """The requests in an untrusted file; if it can't be read, one that says so."""
     try:
         return appeals_in(source_text(file, file.name))
     except Unusable:
@@ -49,7 +49,7 @@ def read(file: Path) -> tuple[Appeal, ...]:
 
 
 def appeals_in(text: str) -> tuple[Appeal, ...]:
-    """A request for each line `4: why`; lines without a step belong to the one before them."""
+    """A request for each line `4: why`, at most MOST; lines without a step belong to the one before them."""
     requests: list[Appeal] = []
     for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
         step, why = _step(line)
@@ -67,12 +67,13 @@ def _step(line: str) -> tuple[str, str]:
     word = head.strip("#*- ").lower().removeprefix("step ").removesuffix("단계").strip()
     try:
         return (choice.single(word), rest.strip()) if colon and word else ("", line)
-    except choice.Unknown:
+    except choice.UnknownChoice:
         return "", line
 
 
 def link(contact: str, title: str, student: str) -> str:
-    """The address behind “Ask for a second look” on a student's page; empty without a `contact`."""
+    """The `mailto:` URL behind “Ask for a second look” on a student's page; empty without the mail address
+    `contact`."""
     if not contact:
         return ""
     subject = _("A second look: {title}, {student}", title=title, student=student)

@@ -71,7 +71,7 @@ class Remark:
 
     @property
     def said(self) -> str:
-        """It in one sentence or two."""
+        """The request and the remark in a sentence each."""
         request = _("A second look was asked for: {request}").format(request=self.request) if self.request else ""
         answer = _("Remark: {text}") if not self.request else _("Answer: {text}")
         return " ".join(filter(None, [request, answer.format(text=self.text) if self.text else ""]))
@@ -128,8 +128,8 @@ def times(term: Term, assignment: Assignment) -> dict[str, datetime]:
 
 
 def pushed(term: Term, assignment: Assignment) -> dict[str, datetime]:
-    """The time of each student's last push, as GitHub Classroom's own export has it: the date in a commit is chosen by
-    its author. By the name on GitHub and by that on the classroom's roster. Raises BadTerm."""
+    """The time of each student's last push, as GitHub Classroom's own export has it, by the name on GitHub and by that
+    on the classroom's roster; empty without it. The date in a commit is chosen by its author. Raises BadTerm."""
     file, times = term.file.parent / CLASSROOM, dict[str, datetime]()
     try:
         table = csv.DictReader(io.StringIO(text_of(file, MAX_SHEET), newline=""))
@@ -165,10 +165,10 @@ def _points(file: Path, line: int, text: str) -> float:
 
 
 def _step(file: Path, line: int, text: str) -> str:
-    """The step of this name or number. Raises BadTerm with the line."""
+    """The full name of the step with this name or number. Raises BadTerm with the line."""
     try:
         return choice.single(text)
-    except choice.Unknown as unknown:
+    except choice.UnknownChoice as unknown:
         raise _bad(file, line, str(unknown).rstrip(".")) from None
 
 
@@ -182,7 +182,8 @@ def _is_about(file: Path, line: int, row: Mapping[str, str], term: Term, assignm
 
 
 def _rows(file: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row that holds anything, with the number of its line; nothing if there is no such file."""
+    """Each row that holds anything, by the names of its columns, with the number of its line; nothing if there is no
+    such file. Raises BadTerm unless the columns are these, and all there but the optional ones."""
     try:
         text = text_of(file, MAX_SHEET)
     except FileNotFoundError:
@@ -213,4 +214,5 @@ def _own(cell: str) -> str:
 
 
 def _bad(file: Path, line: int, problem: str) -> BadTerm:
+    """The error, not raised, for a problem in a line of a table."""
     return BadTerm(_("{file}, line {line}: {problem}.").format(file=file, line=line, problem=problem))

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from grader.operators.definitions import Definition, Found
+from grader.operators.definitions import Definition, Replacement
 
 OTHER_FUNCTIONS = {
     "exp": ("exp2",), "log": ("log2",), "sin": ("cos",), "cos": ("sin",), "tanh": ("relu", "sigmoid"),
@@ -28,9 +28,8 @@ PASSES_ON = {
 DEVICES = ("device", "dtype")
 
 
-def calls(of: Definition, node: ast.Call) -> Iterator[Found]:
-    """The mistakes that can be made in a call: each the kind, the replaced node, its new source, and words for the
-    text."""
+def calls(of: Definition, node: ast.Call) -> Iterator[Replacement]:
+    """Yields replacements that make a mistake in a call: in its bounds, function, dimensions, arguments or mask."""
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     yield from _ranges(of, node, called)
     yield from _other_function(of, node, called)
@@ -40,23 +39,24 @@ def calls(of: Definition, node: ast.Call) -> Iterator[Found]:
     yield from _masks(of, node, called)
 
 
-def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Mistakes in the bounds of a `range` or `arange`."""
+def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields mistakes in the bounds of a call of `range` or `arange`, or the diagonal of `tril` or `triu`."""
     ends = [of.source(argument) for argument in node.args]
     if called in ("range", "arange") and ends:
         keywords = "".join(f", {of.source(keyword)}" for keyword in node.keywords)
 
-        def again(*those: str) -> str:
+        def with_arguments(*those: str) -> str:
+            """The source of the call with these positional arguments."""
             return f"{of.source(node.func)}({', '.join(those)}{keywords})"
 
         first, last, rest = (ends[0], ends[1], ends[2:]) if len(ends) > 1 else ("0", ends[0], [])
         if called == "range":
-            yield "last_round_left_out", node, again(first, f"{last} - 1", *rest), {}
+            yield "last_round_left_out", node, with_arguments(first, f"{last} - 1", *rest), {}
             if rest:
-                yield "rest_left_out", node, again(first, f"{last} - {rest[0]} + 1", *rest), {}
-                yield "first_block_left_out", node, again(f"{first} + {rest[0]}", last, *rest), {}
-            yield "first_round_left_out", node, again(f"{first} + 1", last, *rest), {}
-            yield "one_round_too_many", node, again(first, f"{last} + 1", *rest), {}
+                yield "rest_left_out", node, with_arguments(first, f"{last} - {rest[0]} + 1", *rest), {}
+                yield "first_block_left_out", node, with_arguments(f"{first} + {rest[0]}", last, *rest), {}
+            yield "first_round_left_out", node, with_arguments(f"{first} + 1", last, *rest), {}
+            yield "one_round_too_many", node, with_arguments(first, f"{last} + 1", *rest), {}
         else:
             yield "counted_from_one", node, f"({of.source(node)} + 1)", {}
             for size in of.kept:
@@ -69,8 +69,8 @@ def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
             yield family, node, f"{of.source(node.func)}({inside} + {by})", {}
 
 
-def _other_function(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Another function in place of the called one: `sum` for `mean`, sigmoid for softmax."""
+def _other_function(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields the call with another function in place of the `called` one: `sum` for `mean`, sigmoid for softmax."""
     for other in OTHER_FUNCTIONS.get(called, ()):
         function = of.source(node.func)
         new = function[: len(function) - len(called)] + other
@@ -83,8 +83,8 @@ def _other_function(of: Definition, node: ast.Call, called: str) -> Iterator[Fou
             yield "function_exchanged", node.func, new, {"used": other, "due": called}
 
 
-def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Mistakes in the dimensions of a call: another one, or an exchange of two left out."""
+def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields mistakes in the dimensions of a call: another one, or an exchange of two left out."""
     if called in ALONG_A_DIMENSION:
         inside = [keyword.value for keyword in node.keywords if keyword.arg in ("dim", "axis")]
         inside += [argument for argument in node.args[-1:] if re.fullmatch(r"-?\d", of.source(argument))]
@@ -107,8 +107,8 @@ def _along(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
                 yield ("reshaped_not_exchanged", node, f"{of.source(base.func.value)}.reshape({', '.join(sizes)})", {})
 
 
-def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
-    """Another dimension in every call of a function that works along one."""
+def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Replacement]:
+    """Yields the function with another dimension in all of its calls that work along one, if they share it."""
     text, called = of.source(node), re.findall(r"\b(\w++)\([^()]{0,200}?dim=(-?\d)", of.source(node))
     if len(called) > 1 and len({dim for _call, dim in called}) == 1:
         for other in ("-1", "-2", "-3", "0", "1"):
@@ -117,8 +117,8 @@ def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
                 yield "another_dimension", node, new, {"call": called[0][0]}
 
 
-def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Mistakes in the keyword arguments of a call, and in the inputs of a submodule."""
+def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields mistakes in the keyword arguments of a call, and in the inputs of a submodule."""
     for keyword in node.keywords:
         words = {"argument": keyword.arg or ""}
         if keyword.arg and keyword.arg not in (*DEVICES, "dim", "axis", "keepdim", "strict"):
@@ -136,8 +136,8 @@ def _handed_on(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
             yield "argument_not_handed_on", argument, of.defaults[name], {"argument": name}
 
 
-def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Mistakes in the inputs of a submodule: another tensor for one argument, or one term of a sum only."""
+def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields mistakes in the inputs of a submodule: another tensor for one argument, or one term of a sum only."""
     tensors = {
         argument.arg for argument in of.node.args.args if "Tensor" in ast.unparse(argument.annotation or argument)
     }
@@ -155,8 +155,8 @@ def _inputs(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
         yield "applied_to_one_term", node, f"({part}({left}) + {right})", {"part": called}
 
 
-def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """The call left out: its argument in its place."""
+def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields the call left out: its argument in its place."""
     if not isinstance(node.func, ast.Attribute):
         if called == "sqrt":
             yield "root_left_out", node, of.source(node.args[0]), {}
@@ -175,8 +175,8 @@ def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
         yield "part_left_out", node, base, {"part": called}
 
 
-def _masks(of: Definition, node: ast.Call, called: str) -> Iterator[Found]:
-    """Mistakes in a `masked_fill`: no mask, a reversed one, or another value than minus infinity."""
+def _masks(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
+    """Yields mistakes in a `masked_fill`: no mask, a reversed one, or another value than minus infinity."""
     if called != "masked_fill" or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
         return
     base, hidden = of.source(node.func.value), of.source(node.args[0])

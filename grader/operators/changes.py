@@ -14,9 +14,9 @@ from functools import cache
 
 from grader.base import mistakes
 from grader.operators import calls, expressions, statements
-from grader.operators.definitions import Definition, Found, functions
+from grader.operators.definitions import Definition, Replacement, functions
 
-OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Found]]], ...] = (
+OPERATORS: tuple[tuple[type | tuple[type, ...], Callable[..., Iterator[Replacement]]], ...] = (
     (ast.Slice, expressions.slices),
     (ast.Call, calls.calls),
     (ast.BinOp, expressions.arithmetic),
@@ -59,30 +59,30 @@ class ChangedText:
 
 @cache
 def families() -> dict[str, tuple[str, str, str]]:
-    """The families of mistakes that operators make, each with its three lines, which have places for words: the entries
-    without edits among the mistakes of many steps. The order is that in which a diagnosis prefers them: of two that
-    give the same answers, the first says more."""
+    """The families (kinds) of mistakes that operators make, by name, each with its three sentences: what was done, why
+    it is wrong, a question. They are the entries without edits among the mistakes of many steps, in the order in which
+    a diagnosis prefers them: of two that give the same answers, the first says more."""
     entries = mistakes.of_many_steps().entries
     return {name: entry.said for name, entry in entries.items() if not entry.ways}
 
 
 def changes(name: str, text: str, shown: str) -> list[ChangedText]:
-    """Every change that an operator makes to the definition `name`, in the order of the families; `shown` is how a
-    sentence names it."""
+    """Every change that an operator makes to the source `text` of the function or class `name`, each text once, in the
+    order of the families; `shown` is the name that a sentence has for it."""
     found: dict[str, ChangedText] = {}
-    for change in sorted(_made(name, text, shown), key=lambda change: list(families()).index(change.family)):
+    for change in sorted(_changed_texts(name, text, shown), key=lambda change: list(families()).index(change.family)):
         if change.text != text:
             found.setdefault(change.text, change)
     for form in masked_otherwise(text):
-        for change in _made(name, form, shown):
+        for change in _changed_texts(name, form, shown):
             if change.family in HIDE_A_WHOLE_ROW and change.text != form:
                 found.setdefault(change.text, change)
     return list(found.values())
 
 
 def masked_otherwise(text: str) -> Iterator[str]:
-    """A definition that masks with -inf in other ways that are right as well: they differ under a mistake that hides a
-    whole row or column, of which -inf makes NaN."""
+    """Yields a definition's source with its -inf masks in other ways that are right as well: they differ under a
+    mistake that hides a whole row or column, of which -inf makes NaN. Nothing if it has no such mask."""
     if "-torch.inf" in text and ".masked_fill(" in text:
         yield text.replace("-torch.inf", "-1e9")
         added = ADDED.sub(r"(\1 + (\2).to(\1.dtype) * -1e9)", text)
@@ -92,18 +92,19 @@ def masked_otherwise(text: str) -> Iterator[str]:
             yield text.replace(".softmax(dim=-1)", ".softmax(dim=-1).nan_to_num(0.0)")
 
 
-def _made(name: str, text: str, shown: str) -> Iterator[ChangedText]:
-    """The operators' findings in a text, each made; nothing in a course without the families' texts."""
+def _changed_texts(name: str, text: str, shown: str) -> Iterator[ChangedText]:
+    """Yields a text with each of the operators' replacements made; nothing in a course without the families'
+    sentences."""
     for definition in functions(text):
         place = shown if definition.method in ("", "forward", "__init__") else f"{shown}.{definition.method}"
-        for family, node, new, words in _found(definition):
+        for family, node, new, words in _replacements(definition):
             if family in families():
                 yield ChangedText(family, name, definition.with_new(node, new), {"function": place, **words})
 
 
-def _found(definition: Definition) -> Iterator[Found]:
-    """The operators' findings in the body. Of what a refusal asks only the boundary is moved: any other refusal of
-    right arguments would be found in all code that raises an error of its own."""
+def _replacements(definition: Definition) -> Iterator[Replacement]:
+    """Yields the operators' replacements in a function. In a condition that guards a `raise` only the boundary is
+    moved: any other refusal of right arguments would be found in all code that raises an error of its own."""
     refusals = {
         id(part)
         for node in ast.walk(definition.node)

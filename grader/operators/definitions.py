@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Replaced = ast.expr | ast.stmt
-Found = tuple[str, Replaced, str, dict[str, str]]  # a family, what is replaced, by what, and the words
+# A family of mistakes, the node to replace, its new source, and words for the family's sentence, by their name in it.
+Replacement = tuple[str, Replaced, str, dict[str, str]]
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Definition:
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        """The variables that hold a submodule's output, or the first of its outputs, with its name."""
+        """The names of variables with a submodule's output, or the first of its outputs, to the submodule's name."""
         every = [node for node in ast.walk(self.node) if isinstance(node, ast.Assign)]
         targets = [target.elts[0] if isinstance(target := node.targets[0], ast.Tuple) else target for node in every]
         names = [target.id if isinstance(target, ast.Name) else "" for target in targets]
@@ -49,11 +50,12 @@ class Definition:
         }
 
     def source(self, node: ast.AST) -> str:
-        """The text of an expression."""
+        """The source of a node; empty if it has none."""
         return ast.get_source_segment(self.text, node) or ""
 
     def submodule(self, node: ast.AST) -> str:
-        """The submodule of the learner's that an expression is the output of, through dropout as well; else empty."""
+        """The name of the submodule (`self.NAME`) that an expression is the output of, through dropout as well; else
+        empty."""
         if isinstance(node, ast.Name):
             return self.outputs.get(node.id, "")
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -63,13 +65,13 @@ class Definition:
         return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
 
     def of_the_function(self, changed: str) -> str:
-        """The function in a changed text of the whole, in which nothing else has changed."""
+        """The source of the function in a `changed` text of the whole, in which nothing else has changed."""
         first, last = self.node.lineno - 1, len(self.text.splitlines()) - (self.node.end_lineno or 0)
         lines = changed.splitlines()
         return "\n".join(lines[first : len(lines) - last])[self.node.col_offset :]
 
     def with_new(self, node: Replaced, new: str) -> str:
-        """The text with something else in place of a node."""
+        """The text with the source `new` in place of a node."""
         lines = self.text.encode().splitlines(keepends=True)
         raw, before = b"".join(lines), [0, *itertools.accumulate(len(line) for line in lines)]
         start = before[node.lineno - 1] + node.col_offset
@@ -78,7 +80,7 @@ class Definition:
 
 
 def functions(text: str) -> Iterator[Definition]:
-    """The function that a text defines, or each method of the class."""
+    """Yields the function that a source defines, or each method of the class, as a Definition."""
     for outer in ast.parse(text).body:
         for node in outer.body if isinstance(outer, ast.ClassDef) else [outer]:
             if isinstance(node, ast.FunctionDef):
@@ -86,7 +88,7 @@ def functions(text: str) -> Iterator[Definition]:
 
 
 def _defaults(node: ast.FunctionDef) -> dict[str, str]:
-    """The arguments, each with its default; without a default, with a neutral value of its type, if that has one."""
+    """The arguments to the source of their defaults; without a default, of a neutral value of the type, else empty."""
     arguments = [argument for argument in node.args.args if argument.arg != "self"]
     defaults = [""] * (len(arguments) - len(node.args.defaults)) + [
         ast.unparse(default) for default in node.args.defaults
@@ -99,7 +101,7 @@ def _defaults(node: ast.FunctionDef) -> dict[str, str]:
 
 
 def _of_type(node: ast.FunctionDef, name: str) -> set[str]:
-    """The arguments with this type as their annotation."""
+    """The names of the arguments with this type as their annotation."""
     return {
         argument.arg
         for argument in node.args.args
@@ -108,14 +110,14 @@ def _of_type(node: ast.FunctionDef, name: str) -> set[str]:
 
 
 def _kept(every: list[ast.AST]) -> list[str]:
-    """The whole numbers among a constructor's arguments that an instance keeps under their names."""
+    """The names, sorted, of whole numbers among a constructor's arguments that an instance keeps under these names."""
     kept = {node.attr for node in every if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     makers = [node for node in every if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     return sorted(kept & {name for node in makers for name in _of_type(node, "int")})
 
 
 def _sizes(node: ast.FunctionDef) -> list[str]:
-    """The names of sizes: of whole numbers among the arguments, and what is unpacked from or read in a shape."""
+    """The names of sizes, sorted: of whole numbers among the arguments, and of variables set from a shape."""
     sizes = _of_type(node, "int")
     for found in ast.walk(node):
         if isinstance(found, ast.Assign) and "shape" in ast.unparse(found.value):

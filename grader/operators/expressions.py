@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from grader.operators.definitions import Definition, Found
+from grader.operators.definitions import Definition, Replacement
 
 ROLES = (("query", "key", "value"), ("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
 # What scores are multiplied by, as a sentence writes it, and in terms of the queries `{a}` and of the transposed keys.
@@ -24,8 +24,8 @@ NUMBER = re.compile(r"-?\d+(\.\d*)?")
 EXCHANGED = re.compile(r"\.(transpose|swapaxes|permute|mT|T)\b")
 
 
-def slices(of: Definition, node: ast.Slice) -> Iterator[Found]:
-    """Mistakes in a slice: bounds that are off by one, and a slice left out."""
+def slices(of: Definition, node: ast.Slice) -> Iterator[Replacement]:
+    """Yields mistakes in a slice: bounds that are off by one, and a slice left out."""
     lower = of.source(node.lower) if node.lower else None
     upper = of.source(node.upper) if node.upper else None
     step = f":{of.source(node.step)}" if node.step else ""
@@ -45,7 +45,7 @@ def slices(of: Definition, node: ast.Slice) -> Iterator[Found]:
 
 
 def _moved(expression: str | None, by: int) -> str:
-    """An index one place further or before."""
+    """The source of an index one place further (`by` 1) or before (-1); None counts as 0."""
     if not expression:
         return str(by)
     if re.fullmatch(r"-?\d+", expression):
@@ -53,8 +53,9 @@ def _moved(expression: str | None, by: int) -> str:
     return f"{expression} {'+' if by > 0 else '-'} 1"
 
 
-def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
-    """Mistakes in a sum, difference, product or quotient: a term or factor left out, doubled or with the wrong sign."""
+def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
+    """Yields mistakes in a sum, difference, product or quotient: a term or factor left out, doubled or with the wrong
+    sign."""
     left, right = of.source(node.left), of.source(node.right)
     match node.op:
         case ast.Add() | ast.Sub() if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub):
@@ -92,16 +93,16 @@ def arithmetic(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield from _products(of, node)
 
 
-def numbers(of: Definition, node: ast.BinOp) -> Iterator[Found]:
-    """A number of a product, quotient or power doubled or halved."""
+def numbers(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
+    """Yields a literal number of a product, quotient or power doubled or halved."""
     for side in (node.left, node.right) if isinstance(node.op, ast.Mult | ast.Div | ast.Pow) else ():
         if NUMBER.fullmatch(of.source(side)):
             for shown, times in (("2", "2"), ("1/2", "0.5")):
                 yield "number_scaled", side, f"({of.source(side)} * {times})", {"factor": shown}
 
 
-def _added_parts(of: Definition, node: ast.BinOp) -> Iterator[Found]:
-    """A submodule's output that is not added to a sum, or takes the place of what it should be added to."""
+def _added_parts(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
+    """Yields sums without a submodule's output, or with it in the place of what it should be added to."""
     sides = (node.left, node.right)
     parts = [of.submodule(side) for side in sides]
     for side, other, part, beside in (*zip(sides, sides[::-1], parts, parts[::-1], strict=True),):
@@ -111,8 +112,9 @@ def _added_parts(of: Definition, node: ast.BinOp) -> Iterator[Found]:
             yield "part_replaces_the_stream", node, f"({of.source(side)})", {"part": part}
 
 
-def _factors(of: Definition, node: ast.BinOp, left: str, right: str) -> Iterator[Found]:
-    """Mistakes in a product: a whole number in front that is off by one, a factor left out, doubled or divided by."""
+def _factors(of: Definition, node: ast.BinOp, left: str, right: str) -> Iterator[Replacement]:
+    """Yields mistakes in a product: a whole number in front that is off by one, a factor left out, doubled or divided
+    by."""
     for factor, other in ((left, right), (right, left)):
         if factor in of.arguments:
             yield "argument_not_counted", node, f"({other})", {"argument": factor}
@@ -125,8 +127,8 @@ def _factors(of: Definition, node: ast.BinOp, left: str, right: str) -> Iterator
     yield "factor_doubled", node, f"({left} * ({left}) * ({right}))", {}
 
 
-def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:
-    """Mistakes in a matrix product: transposed, exchanged or scaled."""
+def _products(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
+    """Yields mistakes in a matrix product: transposed, exchanged or scaled."""
     left, right = of.source(node.left), of.source(node.right)
     yield "product_transposed", node.right, f"({right}).T", {}
     yield "product_exchanged", node, f"({right} @ {left})", {}
@@ -138,16 +140,16 @@ def _products(of: Definition, node: ast.BinOp) -> Iterator[Found]:
         yield "scores_scaled", node, f"(({left} @ {right}) * {scale})", {"factor": f"√(d / {size})"}
 
 
-def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Found]:
-    """Mistakes in a minus sign or a negation: it is left out."""
+def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Replacement]:
+    """Yields the operand without its minus sign or negation."""
     if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield "sign_turned", node, of.source(node.operand), {}
     elif isinstance(node.op, ast.Invert | ast.Not):
         yield "condition_turned_round", node, of.source(node.operand), {}
 
 
-def comparisons(of: Definition, node: ast.Compare) -> Iterator[Found]:
-    """Mistakes in a comparison: its boundary, its direction, its bounds off by one."""
+def comparisons(of: Definition, node: ast.Compare) -> Iterator[Replacement]:
+    """Yields mistakes in a comparison: its boundary, its direction, its bounds off by one."""
     signs = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
     near = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     turned = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -171,8 +173,8 @@ def comparisons(of: Definition, node: ast.Compare) -> Iterator[Found]:
     yield "condition_turned_round", node, f"{left} {turned[sign]} {right}", {}
 
 
-def joined_masks(of: Definition, node: ast.BinOp) -> Iterator[Found]:
-    """Mistakes in two masks joined by `&` or `|`: the other one, or a mask left out."""
+def joined_masks(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
+    """Yields mistakes in two masks joined by `&` or `|`: the other sign, or a mask left out."""
     left, right = of.source(node.left), of.source(node.right)
     if isinstance(node.op, ast.BitAnd | ast.BitOr):
         other = "|" if isinstance(node.op, ast.BitAnd) else "&"
@@ -181,8 +183,8 @@ def joined_masks(of: Definition, node: ast.BinOp) -> Iterator[Found]:
         yield "one_mask_left_out", node, f"({right})", {}
 
 
-def names(of: Definition, node: ast.Name | ast.Attribute) -> Iterator[Found]:
-    """One part in place of its neighbour: key for query, `ln_1` for `ln_2`, one size for another."""
+def names(of: Definition, node: ast.Name | ast.Attribute) -> Iterator[Replacement]:
+    """Yields the name of a neighbour: key for query, `ln_1` for `ln_2`, one size for another, an argument's default."""
     if not isinstance(node.ctx, ast.Load):
         return
     name = node.id if isinstance(node, ast.Name) else node.attr
@@ -207,8 +209,8 @@ def names(of: Definition, node: ast.Name | ast.Attribute) -> Iterator[Found]:
         yield "argument_not_used", node, of.defaults[name], {"argument": name}
 
 
-def shapes(of: Definition, node: ast.Subscript) -> Iterator[Found]:
-    """Mistakes in an index: the size of another dimension, or another entry."""
+def shapes(of: Definition, node: ast.Subscript) -> Iterator[Replacement]:
+    """Yields mistakes in an index: the size of another dimension, or another entry."""
     if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and isinstance(node.ctx, ast.Load):
         for other in ("-1", "-2", "-3", "0", "1"):
             if other != of.source(node.slice):

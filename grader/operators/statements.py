@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from grader.operators.definitions import Definition, Found
+from grader.operators.definitions import Definition, Replacement
 
 
-def loops(of: Definition, node: ast.For) -> Iterator[Found]:
-    """Mistakes in a loop over submodules: a round left out, the same one each time, the order reversed."""
+def loops(of: Definition, node: ast.For) -> Iterator[Replacement]:
+    """Yields mistakes in a loop over submodules: a round left out, the same one each time, the order reversed."""
     over = of.source(node.iter)
     if over.startswith("self."):
         yield "last_round_left_out", node.iter, f"{over}[:-1]", {}
@@ -20,8 +20,8 @@ def loops(of: Definition, node: ast.For) -> Iterator[Found]:
         yield "rounds_reversed", node.iter, f"list({over})[::-1]", {}
 
 
-def bounds_of_loops(of: Definition, node: ast.For | ast.FunctionDef | ast.With | ast.If) -> Iterator[Found]:
-    """A line moved over the end of a loop: the last one out of it, or the next one into it."""
+def bounds_of_loops(of: Definition, node: ast.For | ast.FunctionDef | ast.With | ast.If) -> Iterator[Replacement]:
+    """Yields loops with a line moved over their end: the last one out of it, or the next one into it."""
     for one, other in pairwise([*node.body, None]):
         if not isinstance(one, ast.For | ast.While):
             continue
@@ -38,15 +38,15 @@ def bounds_of_loops(of: Definition, node: ast.For | ast.FunctionDef | ast.With |
             yield "done_in_every_round", both, "\n".join([*text, *moved]), {}
 
 
-def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Found]:
-    """Mistakes in a list of submodules: the same one for all."""
+def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Replacement]:
+    """Yields a list of submodules with the same one for all."""
     over = of.source(node.generators[0].iter)
     if over.startswith("range(") and isinstance(node.elt, ast.Call):
         yield "one_part_for_all", node, f"[{of.source(node.elt)}] * {over[5:]}", {}
 
 
-def tuples(of: Definition, node: ast.Tuple) -> Iterator[Found]:
-    """The tuple with two items exchanged, once for each pair."""
+def tuples(of: Definition, node: ast.Tuple) -> Iterator[Replacement]:
+    """Yields the tuple with two items exchanged, once for each pair; nothing for more than three items."""
     items = [of.source(item) for item in node.elts]
     if not 1 < len(items) <= 3 or (isinstance(node.ctx, ast.Load) and any(item.isdigit() for item in items)):
         return
@@ -58,8 +58,9 @@ def tuples(of: Definition, node: ast.Tuple) -> Iterator[Found]:
             yield "another_order", node, f"({new})" if of.source(node).startswith("(") else new, {}
 
 
-def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
-    """Mistakes in a statement: an error not raised, a case or a step left out."""
+def statements(of: Definition, node: ast.stmt) -> Iterator[Replacement]:
+    """Yields mistakes in a statement: an error not raised, a case or step left out, results exchanged, a gradient
+    cut."""
     match node:
         case ast.If() if isinstance(node.body[0], ast.Raise):
             yield "error_not_raised", node.test, "False", {}
@@ -81,8 +82,8 @@ def statements(of: Definition, node: ast.stmt) -> Iterator[Found]:
             yield "gradient_cut", node.value, f"({of.source(node.value)}).detach()", {}
 
 
-def earlier_values(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
-    """One use of an argument that has been changed by then, as it was before the change."""
+def earlier_values(of: Definition, node: ast.FunctionDef) -> Iterator[Replacement]:
+    """Yields the function with one use of an argument that has been changed by then, as it was before the change."""
     for change in [each for each in ast.walk(node) if isinstance(each, ast.Assign)]:
         stored = {each.id for target in change.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
         read = {each.id for each in ast.walk(change.value) if isinstance(each, ast.Name)}
@@ -96,8 +97,8 @@ def earlier_values(of: Definition, node: ast.FunctionDef) -> Iterator[Found]:
                 yield "earlier_value_used", node, of.of_the_function(text), {"argument": name}
 
 
-def conditions(of: Definition, node: ast.BoolOp | ast.IfExp) -> Iterator[Found]:
-    """Mistakes in a conditional expression: a case left out."""
+def conditions(of: Definition, node: ast.BoolOp | ast.IfExp) -> Iterator[Replacement]:
+    """Yields a conditional expression with one of its cases alone."""
     if isinstance(node, ast.IfExp):
         yield "case_left_out", node, f"({of.source(node.body)})", {}
         yield "case_left_out", node, f"({of.source(node.orelse)})", {}

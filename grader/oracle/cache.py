@@ -10,10 +10,9 @@ from torch import Tensor
 from grader.calls.call import Call, Outcome
 from grader.checks.backends import Backend, Oracle
 from grader.checks.draws import Draw, Drawn
-from grader.oracle.tape import copied
 
 
-class Remembered:
+class CachedOracle:
     """Caches an oracle's answers by check, seed, device and the position of the call in the check.
 
     A check makes the same calls to its reference in the same order whatever the student answers. If it gets further
@@ -21,6 +20,7 @@ class Remembered:
     """
 
     def __init__(self, oracle: Oracle) -> None:
+        """Caches the answers of this oracle."""
         self._oracle = oracle
         self._known: dict[tuple[int, str], list[Outcome]] = {}
         self._drawn: dict[tuple[str, int, str], list[Tensor | int]] = {}
@@ -31,17 +31,18 @@ class Remembered:
         self._device = "cpu"
 
     def draws(self, check: str, seed: int, device: str) -> Draw:
-        """The oracle's draws, each made once."""
+        """The draws of a check under a seed, each made once by the oracle and cached. The calls that follow are on this
+        device."""
         self._device = device
         drawn = self._drawn.setdefault((check, seed, device), [])
         return _RememberedDraw(seed, check, self._oracle.draws(check, seed, device), drawn)
 
     def again(self) -> Backend | None:
-        """A second backend with the same answers; see `Oracle.again`."""
+        """The oracle's second backend, which is not cached; None if it has none (see `Oracle.again`)."""
         return self._oracle.again()
 
     def begin_check(self, seed: int) -> None:
-        """Starts a check: from its first call."""
+        """Starts a check under this seed: the next call is its first."""
         self._outcomes = self._known.setdefault((seed, self._device), [])
         self._asked, self._put, self._seed = [], 0, seed
 
@@ -55,7 +56,7 @@ class Remembered:
         for waiting in self._asked[self._put :]:
             outcome = self._oracle.ask(waiting)
         self._put = len(self._asked)
-        self._outcomes.append(copied(outcome))  # an answer about parameters changes with them
+        self._outcomes.append(outcome.copied())  # an answer about parameters changes with them
         return outcome
 
 
@@ -63,13 +64,14 @@ class _RememberedDraw(Draw):
     """Returns the cached draws in order. If a check gets further than before, everything is drawn again."""
 
     def __init__(self, seed: int, check: str, draw: Draw, drawn: list[Tensor | int]) -> None:
+        """`drawn` is the cache, which new draws by `draw` are added to."""
         super().__init__(seed, check)
         self._draw, self._drawn = draw, drawn
         self._wanted: list[Callable[[], Any]] = []
         self._made_so_far = 0
 
     def _made(self, make: Callable[[], Drawn]) -> Drawn:
-        """The cached draw in this position, a tensor copied; else a new one."""
+        """The cached draw in this position, a tensor copied; else a new one, which is cached."""
         self._wanted.append(make)
         if len(self._wanted) > len(self._drawn):
             for waiting in self._wanted[self._made_so_far :]:

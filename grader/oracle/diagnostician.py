@@ -11,8 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
@@ -38,7 +40,7 @@ MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake
 
 
 @dataclass(frozen=True)
-class _Explained:
+class _Explanation:
     """A misconception, the checks in which it gives the student's answers, those that it fails, and those that
     contradict it."""
 
@@ -47,9 +49,9 @@ class _Explained:
     refusing: frozenset[str]
     contradicting: frozenset[str]
 
-    def stands_beside(self, other: _Explained, enough: float) -> bool:
-        """True if a student may have made both mistakes: together they explain `enough` checks, and neither shows in a
-        check that the other explains alone."""
+    def stands_beside(self, other: _Explanation, enough: float) -> bool:
+        """True if a student may have made both mistakes: together they explain `enough` checks (a number), and neither
+        shows in a check that the other explains alone."""
         shows = (self.alike & other.refusing) - other.alike or (other.alike & self.refusing) - self.alike
         unexplained = (self.contradicting - other.alike) or (other.contradicting - self.alike)
         return not shows and not unexplained and len(self.alike | other.alike) >= enough
@@ -81,11 +83,11 @@ class Diagnostician:
         ask_again: Callable[[Question, int], Question | None],
         unwritten: AbstractSet[str] = frozenset(),
     ) -> dict[str, list[Misconception]]:
-        """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished.
+        """The misconceptions behind each failing check, by its name: one, or several that can't be distinguished. A
+        check without a diagnosis is missing.
 
         `ask_again` runs a check on the student's code under another seed; None when it does not fail there. The checks
-        `unwritten` met a part that is not written yet: they count neither for a misconception nor against it.
-        """
+        `unwritten` met a part that is not written yet: they count neither for a misconception nor against it."""
         self.unwritten = unwritten
         by_check: dict[str, list[Misconception]] = {}
         in_vain: Counter[str] = Counter()
@@ -97,7 +99,7 @@ class Diagnostician:
                 consistent = self._consistent(self.misconceptions, question, questions)
                 if not consistent and not self._is_late():
                     consistent = self._consistent(pairs, question, questions)
-                matching = self._told_apart(consistent, question, ask_again)
+                matching = self._confirmed(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
                 matching = matching or self._generated(question, questions, ask_again)
                 if not matching:
@@ -106,21 +108,21 @@ class Diagnostician:
             if matching:
                 by_check[question.name] = matching
         if len(by_check) < len(questions):
-            self._beside(questions, by_check, ask_again)
+            self._add_second_mistakes(questions, by_check, ask_again)
         return {
-            question.name: _each_once(self._whole(by_check[question.name], by_check, question))
+            question.name: _one_form_each(self._with_pair(by_check[question.name], by_check, question))
             for question in questions
             if question.name in by_check
         }
 
-    def _beside(
+    def _add_second_mistakes(
         self,
         questions: list[Question],
         by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
     ) -> None:
-        """Adds a second mistake that explains checks that the first one found does not, and the pair in checks that
-        meet both."""
+        """Adds to `by_check` a second mistake, in checks that the first one found does not explain, or the pair of both
+        in checks that meet both."""
         in_vain: Counter[str] = Counter()
         self._compared = 0
         for question in questions:
@@ -134,15 +136,15 @@ class Diagnostician:
             every = [wrong for group in by_check.values() for wrong in group]
             singles = _unique([wrong for wrong in every if not wrong.parts])
             consistent = self._consistent(self.misconceptions, question, left)
-            alone = [wrong for wrong in consistent if not self._belied(wrong, singles, question)]
-            matching = self._told_apart(alone, question, ask_again)
+            alone = [wrong for wrong in consistent if not self._is_excluded(wrong, singles, question)]
+            matching = self._confirmed(alone, question, ask_again)
             combined = self._consistent(self._combined(singles, left), question, questions)[:1]
-            matching = matching or [self._shown(pair, question) for pair in combined]
-            matching = matching or self._one_of_several(question, left)
+            matching = matching or [self._part_that_shows(pair, question) for pair in combined]
+            matching = matching or self._half_of_two(question, left)
             matching = matching or [
                 wrong
                 for wrong in self._generated(question, left, ask_again)
-                if not self._belied(wrong, singles, question) and self._is_no_coincidence(wrong, every, left)
+                if not self._is_excluded(wrong, singles, question) and self._is_no_coincidence(wrong, every, left)
             ]
             if matching:
                 by_check[question.name] = matching
@@ -150,24 +152,24 @@ class Diagnostician:
                 in_vain[question.about] += 1
 
     def _is_no_coincidence(self, wrong: Misconception, found: list[Misconception], left: list[Question]) -> bool:
-        """False for what an operator made in a name that has a mistake already, if it explains one check alone: among
-        so many, one may give the answer that the first mistake gives in another form."""
+        """False for a generated mistake in a name that has a mistake in `found` already, if it explains only one of the
+        checks `left`: among so many, one may give the answer that the first mistake gives in another form."""
         again = any(wrong.replaced.keys() & other.replaced.keys() for other in found)
         return not again or sum(self.witness.alike(wrong, other) for other in left) >= FEWEST
 
-    def _belied(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
+    def _is_excluded(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
         """True if another mistake found in the same name shows in this check: then its answers can't be those of
         `wrong` alone."""
         return any(
             wrong.replaced.keys() & other.replaced.keys() and self.witness.shows(other, question) for other in found
         )
 
-    def _one_of_several(self, question: Question, failing: list[Question]) -> list[Misconception]:
-        """The mistake behind a check, if a name has two: each gives the student's answers in the check that is meant to
-        catch it, and together they explain checks that neither explains alone."""
+    def _half_of_two(self, question: Question, failing: list[Question]) -> list[Misconception]:
+        """The mistakes that may be behind a check, if its name has two: each gives the student's answers in the check
+        that is meant to catch it, and together they explain checks that neither explains alone. Empty if no two do."""
         names = {other.name for other in failing}
         related = [other for other in failing if other.about == question.about]
-        explained: dict[str, _Explained] = {}
+        explained: dict[str, _Explanation] = {}
         for other in related[:MOST_SEARCHED]:
             for wrong in self._matching([*self.misconceptions, *self.generated(other.about)], other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
@@ -179,7 +181,7 @@ class Diagnostician:
                 if len(refusing & names) >= ALSO_REFUSED * len(refusing):
                     apart = [way for way in related if way.name not in alike]
                     against = frozenset(way.name for way in apart if self.witness.contradicts(wrong, way))
-                    explained[wrong.name] = _Explained(wrong, alike, refusing, against)
+                    explained[wrong.name] = _Explanation(wrong, alike, refusing, against)
         here = [
             way
             for way in explained.values()
@@ -190,7 +192,8 @@ class Diagnostician:
         return [way.wrong for way in here if len(way.alike) == most]
 
     def _combined(self, singles: list[Misconception], left: list[Question]) -> list[Misconception]:
-        """Pairs of a mistake found and one that a check `left` is meant to catch, if they replace different names."""
+        """Pairs of a mistake found and one that a check of those `left` is meant to catch, if they replace different
+        names."""
         names = {other.name for other in left}
         seconds = [wrong for wrong in self.misconceptions if wrong in singles or wrong.refused_by & names]
         pairs = [
@@ -201,16 +204,17 @@ class Diagnostician:
         ]
         return [both for both in pairs if both is not None]
 
-    def _shown(self, pair: Misconception, question: Question) -> Misconception:
-        """The only one of a pair that fails the check by itself, as early as the student's code does; else the pair.
+    def _part_that_shows(self, pair: Misconception, question: Question) -> Misconception:
+        """The only one of a pair that fails the check on its own, as early as the student's code does; else the pair.
         The other one may only resemble the student's code, by drawing random numbers in the same order, say."""
         shown = [part for part in pair.parts if self.witness.shows(part, question)]
         return shown[0] if len(shown) == 1 else pair
 
-    def _whole(
+    def _with_pair(
         self, matching: list[Misconception], by_check: dict[str, list[Misconception]], question: Question
     ) -> list[Misconception]:
-        """The pair, if another check shows both of its mistakes and this one only one of them."""
+        """The diagnosis of a check, with a pair in place of its mistake if another check shows that both were made, and
+        this one shows only one of them."""
         if len(matching) > 1:
             # A pair next to one of its own parts was found in a check that the part alone did not match. It may be
             # another form of that part.
@@ -274,9 +278,9 @@ class Diagnostician:
     def _matching(
         self, candidates: list[Misconception], question: Question, names: set[str]
     ) -> Iterator[Misconception]:
-        """The candidates that give the student's answer, while there is time: those that the check is meant to catch
-        first, then those of the name that gave the failing answer. A misconception is ruled out if the student passes
-        its own checks: the catalogue proves that it fails there."""
+        """Yields the candidates that give the student's answer, while there is time: those that the check is meant to
+        catch first, then those of the name that gave the failing answer. A misconception is ruled out if the student
+        passes its own checks (`names` are those that fail): the catalogue proves that it fails there."""
         seen = names | self.unwritten
         self._compared += len(candidates)
         likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]
@@ -291,7 +295,7 @@ class Diagnostician:
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
         """The candidates with numbers that no seed repeats, identified under further seeds by the statistics of their
-        draws, which one sample may hide."""
+        draws, which one sample may hide. Empty if none matches."""
         candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
         for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
             again = [ask_again(other, other.seed + further) for other in failing]
@@ -301,11 +305,11 @@ class Diagnostician:
                     return matching
         return []
 
-    def _told_apart(
+    def _confirmed(
         self, matching: list[Misconception], question: Question, ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
-        """The misconceptions that still give the student's answers under one more draw or several: one draw may agree
-        by coincidence."""
+        """Those of the `matching` misconceptions that still give the student's answers under one more draw or several:
+        one draw may agree by coincidence. All if the check does not fail under another draw."""
         for further in range(1, FURTHER_DRAWS + 1) if matching else ():
             again = ask_again(question, question.seed + further)
             if again is None:
@@ -317,7 +321,7 @@ class Diagnostician:
         return matching
 
     def _is_late(self) -> bool:
-        """True after `seconds` of processor time; the clock, which is a call of the system, is read now and then."""
+        """True once the processor time is used up; the clock, which is a call of the system, is read now and then."""
         if not self._late and self._looked % READ_EVERY == 0:
             self._late = time.process_time() > self._until
         self._looked += 1
@@ -326,8 +330,8 @@ class Diagnostician:
     def _generated(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
     ) -> list[Misconception]:
-        """The first mistake made by an operator that gives the student's answers in this check, is contradicted by no
-        other one, and gives them again under another draw."""
+        """The first generated mistake that gives the student's answers in this check, is contradicted by no other one,
+        and gives them again under another draw; alone in a list, which is empty if none does."""
         related = [other for other in failing if other.about == question.about and other is not question]
         for wrong in self.generated(question.about):
             if self._is_late():
@@ -340,13 +344,13 @@ class Diagnostician:
             if any(self.witness.contradicts(wrong, other) for other in rest):
                 continue
             enough = 1 + len(alike) >= SHARE * (1 + len(related) - len(random))
-            if enough and self._told_apart([wrong], question, ask_again):
+            if enough and self._confirmed([wrong], question, ask_again):
                 return [wrong]
         return []
 
 
 def of_step(step: Solution, witness: Witness) -> Diagnostician:
-    """The diagnostician of a step."""
+    """The diagnostician of a step, with the time that its track gives a diagnosis."""
     seconds = SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
 
@@ -357,7 +361,7 @@ def name_of(matching: list[Misconception]) -> str:
 
 
 def explained(matching: list[Misconception]) -> list[str]:
-    """The text of a diagnosis: what was done and why it is wrong; what each did, of several that can't be
+    """The lines of text of a diagnosis: what was done and why it is wrong; what each did, of several that can't be
     distinguished."""
     if len(matching) > 1:
         return [
@@ -371,22 +375,26 @@ def explained(matching: list[Misconception]) -> list[str]:
 
 
 def nudge_of(matching: list[Misconception]) -> str:
-    """The one nudge of a diagnosis."""
+    """The question of a diagnosis that helps without telling, in the language in use: that of its first
+    misconception."""
     return _(matching[0].nudge, **matching[0].words)
 
 
 def _what(wrong: Misconception) -> str:
+    """A sentence on what was done, in the language in use."""
     return _(wrong.what, **wrong.words)
 
 
 def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
+    """The two misconceptions of a pair; another one alone."""
     return wrong.parts or (wrong,)
 
 
-def _each_once(matching: list[Misconception]) -> list[Misconception]:
-    """One of several forms of the same mistake."""
+def _one_form_each(matching: list[Misconception]) -> list[Misconception]:
+    """The misconceptions, of several forms of the same mistake only the first."""
     return list({wrong.called: wrong for wrong in reversed(matching)}.values())[::-1]
 
 
 def _unique(mistakes: list[Misconception]) -> list[Misconception]:
+    """The misconceptions without repetition, in order."""
     return [wrong for index, wrong in enumerate(mistakes) if wrong not in mistakes[:index]]

@@ -7,30 +7,33 @@ import ast
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 from grader.base import mistakes
+from grader.base.mistakes import Unreadable
 from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
-from grader.oracle.wrong_ways import Made, WrongWays
+from grader.oracle.wrong_ways import Replacements, WrongWays
 
 OF_A_FAMILY, OF_A_NAME = 4, 80  # the most that a tape keeps: of one mistake, and made by operators in a public name
 ROUNDS = 1000  # of a `while` loop, after which a mistake in it is one that never ends
+KERNEL = "@triton.jit"
 
 
-class Generated:
+class GeneratedMistakes:
     """The generated mistakes of a step, each in one public name. `touched` gives the names of the reference that use
     one of these."""
 
     def __init__(self, ways: WrongWays, touched: Callable[[Collection[str]], set[str]]) -> None:
+        """Makes mistakes of the reference in `ways`; nothing is made yet."""
         self._ways, self._touched = ways, touched
         self.of = cache(self._of)
 
     def _of(self, name: str) -> list[Misconception]:
         """The mistakes in a public name, or in a helper of the reference that it uses: those of many steps that fit,
-        then those made by operators, in the order of the families."""
-        if name not in self._ways.definitions or name in self._ways.helpers:
+        then those made by operators, in the order of the families. Empty for a helper or an unknown name."""
+        if name not in self._ways.definitions or name in self._ways.helpers or self._has_kernel:
             return []
         listed: list[ChangedText] = []
         texts: list[ChangedText] = []
@@ -45,8 +48,15 @@ class Generated:
             every.setdefault((change.name, change.text), change)
         return [self._misconception(name, number, change) for number, change in enumerate(every.values())]
 
+    @cached_property
+    def _has_kernel(self) -> bool:
+        """Whether the reference has a Triton kernel. With a mistake, a kernel reads and writes anywhere in memory, and
+        may end the judge, in which Triton's interpreter runs it. What a catalogue lists was tried by its author."""
+        return any(KERNEL in text for text in self._ways.definitions.values())
+
     def recorded(self) -> list[Misconception]:
-        """The mistakes that a tape has room for: those of many steps, and a few of each family for each public name."""
+        """The mistakes that a tape (the recorded answers in a learner's kit) has room for, of each public name: at most
+        OF_A_FAMILY of each kind, and OF_A_NAME made by operators."""
         chosen: list[Misconception] = []
         for name in self._ways.definitions:
             counts: Counter[str] = Counter()
@@ -58,10 +68,10 @@ class Generated:
         return chosen
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
-        """A misconception made by an operator, compiled at first use."""
+        """A change as a misconception of the public name, the `number`-th there, compiled at first use."""
         said = mistakes.of_many_steps().entries[change.family].said
         return Misconception(
-            f"{name}.{change.family}.{number}", "", Made([name], lambda: self._compiled(change, name)), *said,
+            f"{name}.{change.family}.{number}", "", Replacements([name], lambda: self._compiled(change, name)), *said,
             form_of=change.family, words=change.words,
         )  # fmt: skip
 
@@ -75,11 +85,19 @@ class Generated:
         }
         # A place among mistakes: what an error says of its file tells whether the code itself raised it.
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
-        names = self._ways.run(ended("\n".join(texts.values())), place)
+        try:
+            names = self._ways.run(ended("\n".join(texts.values())), place)
+        except Unreadable as error:  # as a default that the change made wrong: nobody's answer is like this
+            names = {name: partial(_refuse, error)}
         return {name: names[name]}
 
 
-class _Ended(ast.NodeTransformer):
+def _refuse(error: Unreadable, *_args: object, **_named: object) -> None:
+    """Raises the error, whatever the arguments."""
+    raise error
+
+
+class _LoopLimit(ast.NodeTransformer):
     """Has each `while` loop raise TimeoutError after ROUNDS rounds."""
 
     def __init__(self) -> None:
@@ -98,10 +116,10 @@ class _Ended(ast.NodeTransformer):
 
 
 def ended(text: str) -> str:
-    """The text, changed so that none of its `while` loops goes on for ever: nothing else would stop one here, since
-    mistakes are run by the judge and by what records tapes."""
+    """The source, changed so that each of its `while` loops raises TimeoutError after ROUNDS rounds: nothing else would
+    stop one here, since mistakes are run by the judge and by what records tapes. The same text without such loops."""
     if "while " not in text:
         return text
-    loops = _Ended()
+    loops = _LoopLimit()
     changed = loops.visit(ast.parse(text))
     return ast.unparse(ast.fix_missing_locations(changed)) if loops.loops else text

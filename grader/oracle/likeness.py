@@ -1,4 +1,4 @@
-"""Compares two answers: equal values, shapes or error, or another draw of the same distribution."""
+"""The parts of an answer that tell one mistake from another, and the room for other ways to write the same one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome, Raised
-from grader.calls.values import Placed, leaves, numbers_of
+from grader.calls.values import PlacedTensor, leaves, numbers_of
 from grader.checks.backends import Exchange
 from grader.checks.compare import UNITS, Tolerance, gradient_room, largest_of, magnitude
 
@@ -49,7 +49,8 @@ def size_measured(answers: list[Exchange]) -> int:
 
 
 def same_size(size: int, answers: list[Exchange]) -> bool:
-    """Whether these answers took this much memory. A peak, or what is kept for a backward pass, need only be close."""
+    """Whether these answers took this much memory, in the unit of `size_measured`. A peak, or what is kept for a
+    backward pass, need only be close."""
     theirs = size_measured(answers)
     if theirs and answers[-1].measured != "largest":
         room = PEAK_ROOM if answers[-1].measured in ("live", "peak") else SAVED_ROOM
@@ -63,8 +64,8 @@ def is_about_parameters(call: Call) -> bool:
 
 
 def looked_at(call: Call, outcome: Outcome) -> Outcome:
-    """The outcome, or the one returned value that the check looks at, without gradients: the other values may be right
-    or wrong in a way of their own."""
+    """The outcome with only the returned value that the check looks at, without gradients: the other values may be
+    right or wrong in a way of their own. The outcome itself if the check looks at all values."""
     part, value = call.options.part, outcome.value
     if part is None or not isinstance(value, tuple) or part >= len(value):
         return outcome
@@ -78,50 +79,51 @@ def parameter_shapes(outcome: Outcome) -> list[tuple[str, str]]:
     return sorted(
         (name, f"{tuple(value.tensor.shape)} {value.tensor.dtype} {value.device}")
         for name, value in values.items()
-        if isinstance(value, Placed)
+        if isinstance(value, PlacedTensor)
     )
 
 
-def telling_gradients(outcome: Outcome) -> dict[str, Placed | None]:
-    """The gradients of an answer, as far as they distinguish one mistake from another.
+def telling_gradients(outcome: Outcome) -> dict[str, PlacedTensor | None]:
+    """The gradients of an answer by argument, as far as they distinguish one mistake from another; None for one of
+    zeros, up to rounding.
 
-    None if a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations,
-    since `max` passes it to the largest entry and `amax` to all. A gradient of zeros, up to rounding, counts as no
-    gradient.
-    """
+    Empty if a value is NaN: how far NaN spreads in the backward pass differs between equivalent implementations, since
+    `max` passes it to the largest entry and `amax` to all."""
     if outcome.gradients and _has_nan(outcome.value):
         return {}
     largest = largest_of(outcome.gradients)
     return {name: None if back is None or _is_zero(back, largest) else back for name, back in outcome.gradients.items()}
 
 
-def _is_zero(placed: Placed, largest: float) -> bool:
+def _is_zero(placed: PlacedTensor, largest: float) -> bool:
+    """Whether a gradient is zero up to rounding, next to the largest number of all gradients."""
     if placed.device == "meta":
         return False
     return magnitude(placed.tensor, 0.0) <= gradient_room(placed.tensor, largest, Tolerance())
 
 
 def _has_nan(value: Any) -> bool:
+    """Whether a number in the value is NaN."""
     numbers = (numbers_of(leaf) for leaf in leaves(value))
     return any(tensor is not None and tensor.is_floating_point() and bool(tensor.isnan().any()) for tensor in numbers)
 
 
 def said_by(raised: Raised, call: Call) -> tuple[str, str]:
-    """The key by which two errors are the same: type and message, without what varies between runs or between
-    implementations of the same mistake; if nothing was written for a number of dimensions, only that. Errors raised on
-    purpose are worded differently by everyone, so only the place counts: the called code itself, or code below it, as
-    in a model with too many tokens."""
+    """The type and message of an error, without what varies between runs or between implementations of the same
+    mistake: two errors with equal ones count as the same. If the code was not written for a number of dimensions, only
+    that. Errors raised on purpose are worded differently by everyone, so only the place counts: the called code, or
+    code below it, as in a model with too many tokens."""
     if ON_PURPOSE.search(raised.source):
         kind = "" if raised.type in REFUSALS else raised.type
-        return kind, "" if _by_itself(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
+        return kind, "" if _by_callee(raised, call) else "beneath " + "".join(raised.shapes[:1]).partition(": ")[2]
     if DIMENSIONS.search(raised.message):
         return "", "dimensions"
     return raised.type, VARIABLE.sub(r"\1", STRAY.sub(r"\1\2\3)", ADDRESS.sub("0x", raised.message)))
 
 
-def _by_itself(raised: Raised, call: Call) -> bool:
-    """Whether the code that was called raised an error, or a helper of its own, and no model that it called. A wrong
-    way of a catalogue raises itself what its own file raises, and not what a class of the reference does."""
+def _by_callee(raised: Raised, call: Call) -> bool:
+    """Whether the code that was called, or a helper of its own, raised the error, and not a model inside it. Of a known
+    mistake, only the file of mistakes is its own code: a class that it takes from the reference is not."""
     if raised.function not in OF_A_CLASS:
         return True
     if OF_A_SOLUTION in raised.file:
@@ -131,7 +133,7 @@ def _by_itself(raised: Raised, call: Call) -> bool:
 
 def room_of(dtype: torch.dtype, narrowed: bool) -> float:
     """The tolerance for numbers of this dtype, as a share of their size. A float64 that went through a float32 on its
-    way is as exact as that: what was rounded before, and what after, differs with each way of writing the same mistake.
-    """
+    way (`narrowed`) is only as exact as that: what was rounded before, and what after, differs with each way of writing
+    the same mistake."""
     computed = torch.float32 if narrowed and dtype == torch.float64 else dtype
     return ROOM * UNITS.get(computed, 16.0) * torch.finfo(computed).eps

@@ -18,7 +18,7 @@ from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
-from grader.oracle.generated import Generated
+from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
 from grader.oracle.wrong_ways import WrongWays
@@ -41,39 +41,37 @@ class Solution(Step):
         """The module of the reference."""
         return importlib.import_module(f"{self.package}.reference")
 
-    @cached_property
+    @property
     def misconceptions(self) -> list[catalogue.Misconception]:
-        """The step's misconceptions, each by itself."""
-        if self.is_recorded:
-            return self.tape.misconceptions
-        return self.wrong_ways.single if self.wrong_ways else []
+        """The step's misconceptions, without their pairs."""
+        return self._ways.single if self._ways else []
 
-    @cached_property
+    @property
     def pairs(self) -> list[catalogue.Misconception]:
         """Pairs of misconceptions that learners make together."""
-        if self.is_recorded:
-            return self.tape.pairs
-        return self.wrong_ways.pairs if self.wrong_ways else []
+        return self._ways.pairs if self._ways else []
+
+    @property
+    def _ways(self) -> Tape | WrongWays | None:
+        """The source of the step's mistakes: its tape, or the edits of its reference; None if it has no mistakes."""
+        return self.tape if self.is_recorded else self.wrong_ways
 
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
-        """The step's mistakes as edits of its reference, if a document holds them."""
+        """The step's mistakes as edits of its reference; None if no document of mistakes is in its folder."""
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
 
     def generated(self, name: str) -> list[catalogue.Misconception]:
-        """The mistakes that operators make in a public name of the step; of a tape those that it has."""
+        """The mistakes that edits of many steps and operators make in a public name; those that are recorded, of a
+        tape."""
         if self.is_recorded:
             return self.tape.generated(name)
-        return self._generated.of(name) if self._generated else []
-
-    @property
-    def recorded_too(self) -> list[catalogue.Misconception]:
-        """The mistakes of operators that a tape has room for."""
-        return self._generated.recorded() if self._generated else []
+        return self.operators.of(name) if self.operators else []
 
     @cached_property
-    def _generated(self) -> Generated | None:
-        return Generated(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
+    def operators(self) -> GeneratedMistakes | None:
+        """The mistakes of operators; None for a tape, or a step without mistakes."""
+        return GeneratedMistakes(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
 
     @property
     def variants(self) -> list[catalogue.Variant]:
@@ -91,7 +89,7 @@ class Solution(Step):
         return every
 
     def seed(self, wanted: int) -> int:
-        """The seed to run under for a requested one: the same, or one that is on the tape."""
+        """The seed to run under for a requested one: the same; if the step has a tape, one of those recorded."""
         return self.tape.seed(wanted) if self.is_recorded else wanted
 
     def oracle(self) -> Oracle:
@@ -103,32 +101,29 @@ class Solution(Step):
         return Witness(self.tape if self.is_recorded else self.asked_here(oracle))
 
     def asked_here(self, reference: Oracle) -> AskedHere:
-        """The misconceptions, to be run; `reference` answers what their checks compare with."""
+        """The source of the misconceptions' answers that runs them; `reference` answers what their checks compare
+        with."""
         checks = [check.function for check in self.checks]
         return AskedHere(self._asked, reference, checks, self.touched)
 
     def _asked(self, wrong: catalogue.Misconception, alone: bool) -> LocalBackend | None:
-        """A backend for a misconception in the reference's file; `alone`: nothing else of the file uses it (None if
-        nothing does anyway)."""
+        """A backend for a misconception in the reference's file, in which other names use it; `alone`: they don't. None
+        if `alone` and no other name uses it anyway."""
         if not alone:
             return LocalBackend(self.responder(wrong.replaced))
-        responder = self.alone(wrong)
-        return LocalBackend(responder) if responder else None
-
-    def alone(self, wrong: catalogue.Misconception) -> Responder | None:
-        """Answers calls with the reference's names and those of a misconception, which no other name of the file uses;
-        None if none does anyway."""
         if self.touched(wrong.replaced) == wrong.replaced.keys():
             return None
-        return Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution)
+        return LocalBackend(Responder({**vars(self.reference), **wrong.replaced}, None, _of_a_solution))
 
     def responder(self, replaced: Mapping[str, Any] | None = None, *, watched: bool = False) -> Responder:
-        """Answers calls with the reference's names, some of them replaced; `watched`: off limits are enforced."""
+        """A responder with the reference's names, some of them replaced; other names use the replacements. `watched`:
+        what is off limits is refused."""
         names = self._file_with(replaced) if replaced else vars(self.reference)
         return Responder(names, self.off_limits if watched else None, _of_a_solution)
 
     def touched(self, replaced: Collection[str]) -> set[str]:
-        """The names that are replaced, and those in the reference that use one of them, directly or not."""
+        """The names that are replaced, and those of the reference's functions and classes that use one of them,
+        directly or not."""
         touched, before = set(replaced), 0
         while len(touched) > before:
             before = len(touched)
@@ -156,18 +151,18 @@ class Solution(Step):
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             vars(module).update(replaced)
-            file = self._files[id(replaced)] = (
-                replaced,
-                vars(module),
-            )  # kept: its id is not reused
+            file = self._files[id(replaced)] = replaced, vars(module)  # its id is not used again
         return file[1]
 
     @cached_property
     def _files(self) -> dict[int, tuple[Mapping[str, Any], dict[str, Any]]]:
+        """The names of the edited files by the id of what is replaced in them, which is in the entry to keep the id in
+        use."""
         return {}
 
 
 def _of_a_solution(filename: str) -> bool:
+    """Whether a file is one of the course's solutions."""
     return "solutions" in filename
 
 

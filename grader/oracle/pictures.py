@@ -22,7 +22,8 @@ KEPT = "pictures.json"  # in a learner's copy of the kit
 
 
 def pictures(folder: Path) -> dict[str, Picture]:
-    """The pictures of the step in this folder, by name; empty if it has none, or the saved ones are damaged."""
+    """The pictures of the step in this folder, by name, drawn from the reference, or read from `pictures.json` in a
+    learner's kit; empty if it has none, or the saved ones are damaged."""
     step = Solution(folder)
     if step.is_recorded:
         every = files.decoded(folder / KEPT, dict[str, dict[str, Picture]]) or {}
@@ -36,7 +37,7 @@ def pictures(folder: Path) -> dict[str, Picture]:
 
 
 def _reference(step: Solution) -> ModuleType:
-    """The reference; an empty module if it lacks a package here, as Triton on most machines."""
+    """The reference's module; an empty one if it lacks a package here, as Triton on most machines."""
     try:
         return step.reference
     except ImportError:
@@ -44,8 +45,8 @@ def _reference(step: Solution) -> ModuleType:
 
 
 def kept(folder: Path) -> bytes:
-    """The pictures of a step in each language, as JSON; empty if it has none. Their words are translated when they are
-    drawn: only a picture of another text differs from English."""
+    """The pictures of a step for `pictures.json`, in each language; empty if it has none. Their words are translated
+    when they are drawn: only a picture of another text differs from English."""
     by_language: dict[str, dict[str, Picture]] = {}
     for spoken in language.LANGUAGES:
         with language.use(spoken):

@@ -33,13 +33,15 @@ HIGHEST_POWER, MOST_FACTORS, MOST_TIMES = 2, 7, 24  # of a term that a whole num
 
 TERMS = ("term_missing", "term_too_many")
 REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
-Found = tuple[str, tuple[tuple[str, str], ...]]  # a probe's name, and its words
+# How an answer relates to the right one: a probe's name, and the words for its sentence, by their name in it.
+Relation = tuple[str, tuple[tuple[str, str], ...]]
 
 
-def found_in(verdict: Verdict) -> list[Found] | None:
-    """The relations of the student's answer to the right one, the most telling first; None if it can't be compared."""
+def relations_in(verdict: Verdict) -> list[Relation] | None:
+    """The relations of the student's answer to the right one that hold in all values that differ, the most telling
+    first; None if it can't be compared."""
     about, pairs = verdict.failure.about, list(_leaves(verdict))
-    each: list[list[Found]] = []
+    each: list[list[Relation]] = []
     for mine, right in pairs:
         if type(mine) is type(right) is int:
             each += [list(_of_whole_numbers(mine, right, about))] if mine != right else []
@@ -53,7 +55,7 @@ def found_in(verdict: Verdict) -> list[Found] | None:
 
 
 def _leaves(verdict: Verdict) -> Iterator[tuple[Any, Any]]:
-    """The values of the student's answer, each with the right one."""
+    """Yields the values of the refused answer, each with the right one; nothing if they can't be compared."""
     about, due = verdict.failure.about, verdict.failure.due
     if about is None or about.outcome is None or about.outcome.raised or due is None or due.wanted is None or due.part:
         return
@@ -90,8 +92,8 @@ def _as_numbers(leaf: object) -> Tensor | None:
     return None if tensor is None or tensor.device.type == "meta" else tensor.detach().double()
 
 
-def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
-    """The relations between an answer and the right one, by shape, position, scale and rows."""
+def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Relation]:
+    """Yields the relations between a tensor and the right one, by shape, position, scale and rows."""
     if mine.shape != right.shape:
         if all(0 < own <= due for own, due in zip(mine.shape, right.shape, strict=True)):
             part = right[tuple(slice(0, own) for own in mine.shape)]
@@ -103,8 +105,8 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
     yield from _scales(mine, right, about)
 
 
-def _of_whole_numbers(mine: int, right: int, about: Exchange | None) -> Iterator[Found]:
-    """The relations between two whole numbers, which are exact: a sign, a factor, a term."""
+def _of_whole_numbers(mine: int, right: int, about: Exchange | None) -> Iterator[Relation]:
+    """Yields the relations between two whole numbers, which are exact: a sign, a factor, a term."""
     if mine == -right:
         yield "sign_of_the_answer", ()
     sizes = {"2": 2, "3": 3, "4": 4, "10": 10} | (_whole_numbers(about) if about else {})
@@ -115,9 +117,9 @@ def _of_whole_numbers(mine: int, right: int, about: Exchange | None) -> Iterator
         yield from _terms(right - mine, about)
 
 
-def _terms(lacking: int, about: Exchange) -> Iterator[Found]:
-    """Yields the terms that a whole number lacks, or has too many: products of a few of the call's whole numbers, the
-    simplest first."""
+def _terms(lacking: int, about: Exchange) -> Iterator[Relation]:
+    """Yields the terms that a whole number lacks, or has too many if `lacking` is negative: products of a few of the
+    call's whole numbers, the simplest first."""
     name = "term_missing" if lacking > 0 else "term_too_many"
     sizes = _whole_numbers(about)
     found: list[tuple[int, int, str]] = []
@@ -134,7 +136,7 @@ def _terms(lacking: int, about: Exchange) -> Iterator[Found]:
 
 
 def _whole_numbers(about: Exchange) -> dict[str, int]:
-    """The call's whole numbers above 1."""
+    """The call's whole numbers above 1, by `args[INDEX]` or keyword."""
     given = {f"args[{index}]": value for index, value in enumerate(about.call.args)} | about.call.kwargs
     return {name: value for name, value in given.items() if type(value) is int and value > 1}
 
@@ -145,19 +147,20 @@ def _same(mine: Tensor, right: Tensor) -> bool:
 
 
 def _size(tensor: Tensor) -> float:
+    """The largest absolute value; 0 for an empty tensor."""
     return float(tensor.abs().max()) if tensor.numel() else 0.0
 
 
-def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Found]:
-    """Yields the relation in which two dimensions are exchanged."""
+def _exchanged(mine: Tensor, right: Tensor) -> Iterator[Relation]:
+    """Yields each pair of dimensions that are exchanged, as a relation."""
     for one in range(right.ndim):
         for other in range(one + 1, right.ndim):
             if right.shape[one] > 1 and right.shape[other] > 1 and _same(mine, right.transpose(one, other)):
                 yield "answer_transposed", (("dim", str(one)), ("other", str(other)))
 
 
-def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
-    """Yields the relation in which the right numbers are in the wrong positions."""
+def _places(mine: Tensor, right: Tensor) -> Iterator[Relation]:
+    """Yields the relations in which the right numbers are in the wrong positions."""
     yield from _exchanged(mine, right)
     if len(right.unique()) <= FEWEST:  # a mask, say, of which much is the same
         square = right.ndim == FEWEST and right.shape[0] == right.shape[1] > 1
@@ -187,7 +190,7 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Found]:
             yield "answer_averaged", (("dim", str(dim)),)
 
 
-def _left_zero(mine: Tensor, right: Tensor) -> Iterator[Found]:
+def _left_zero(mine: Tensor, right: Tensor) -> Iterator[Relation]:
     """Yields the dimension along which the last entries are 0, and most others right."""
     for dim in range(right.ndim):
         rows = mine.transpose(0, dim)
@@ -198,8 +201,8 @@ def _left_zero(mine: Tensor, right: Tensor) -> Iterator[Found]:
             yield "rows_left_zero", (("dim", str(dim)),)
 
 
-def _of_bools(mine: object, right: object) -> Iterator[Found]:
-    """Yields the dimension along which one answer of two stands everywhere: that of any entry, or of all."""
+def _of_bools(mine: object, right: object) -> Iterator[Relation]:
+    """Yields the relation in which `any` or `all` over some dimensions stands for each entry."""
     one, other = numbers_of(mine), numbers_of(right)
     if one is None or other is None or one.shape != other.shape or not one.dtype == other.dtype == torch.bool:
         return
@@ -209,7 +212,7 @@ def _of_bools(mine: object, right: object) -> Iterator[Found]:
             yield "one_answer_for_all", ()
 
 
-def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Found]:
+def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Relation]:
     """Yields the relations by a factor: one of the whole answer, as a formula of sizes, or one of each row."""
     large = right.abs() > ROOM * _size(right)
     if int(large.sum()) == 0 or not bool((mine[~large].abs() <= ROOM * max(_size(mine), 1e-30)).all()):
@@ -229,7 +232,7 @@ def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Fou
 
 
 def _formulas(factor: float, about: Exchange | None) -> Iterator[str]:
-    """The formulas that give this factor: small numbers, and sizes of the arguments or their roots."""
+    """Yields the formulas that give this factor, as text: small numbers, and sizes of the arguments or their roots."""
     sizes = {"2": 2.0, "3": 3.0, "4": 4.0, "10": 10.0} | (_sizes(about) if about else {})
     for name, size in sizes.items():
         for text, value in ((name, size), (f"√({name})", math.sqrt(size)), (f"({name})²", size * size)):
@@ -239,7 +242,8 @@ def _formulas(factor: float, about: Exchange | None) -> Iterator[str]:
 
 
 def _sizes(about: Exchange) -> dict[str, float]:
-    """The sizes of the call's tensors, from the last dimension on, and its whole numbers."""
+    """The sizes of the call's tensors, from the last dimension on, and its whole numbers, by the expression that gives
+    them."""
     sizes: dict[str, float] = {}
     for index, argument in enumerate(about.call.args):
         tensor = numbers_of(argument)
@@ -268,8 +272,9 @@ def diagnoses(
     shows_values: bool,
     arguments: Mapping[str, Sequence[str]] = {},
 ) -> dict[str, list[Misconception]]:
-    """The probes' diagnoses of failing checks, by name. The second seed is that of one more draw. Unless values are
-    shown, nothing is said that relates an answer to the right one. `arguments` are the names of each public name's."""
+    """The probes' diagnoses of failing checks, by the check's name; a check of which no probe says anything is missing.
+    The second seed is that of one more draw. Unless values are shown, nothing is said that relates an answer to the
+    right one. `arguments` are the names of each public name's arguments."""
     said = dict(_accepted(failing))
     failing = [each for each in failing if each.check.__name__ not in said]
     for function in dict.fromkeys(each.function for each in failing):
@@ -296,7 +301,8 @@ def diagnoses(
 
 
 def _accepted(failing: list[Failing]) -> Iterator[tuple[str, list[Misconception]]]:
-    """What is said of the checks in which a wrong argument gave an answer in place of an error."""
+    """Yields the name of each check in which a wrong argument gave an answer in place of an error, with this
+    diagnosis."""
     name = "error_not_raised"
     for each in failing:
         about = each.verdict.failure.about
@@ -312,21 +318,22 @@ def _with_names(text: str, names: Sequence[str]) -> str:
     return re.sub(r"args\[(\d+)\]", lambda found: dict(enumerate(names)).get(int(found[1]), found[0]), text)
 
 
-def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Found | None:
-    """The relation that holds in all comparable verdicts: in two at least, or in one and under another draw."""
-    every = [found for found in map(found_in, verdicts) if found is not None]
+def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Relation | None:
+    """The relation that holds in all comparable verdicts: in two at least, or in one and in that of `again`, under
+    another draw. None if there is no such relation."""
+    every = [found for found in map(relations_in, verdicts) if found is not None]
     if not every:
         return None
     of_a_term = any(name in TERMS for name, _words in every[0])  # two calls may agree in one of several formulas
     if len(every) < FEWEST or of_a_term:
         further = again()
-        every += [found for found in [found_in(further) if further else None] if found is not None]
+        every += [found for found in [relations_in(further) if further else None] if found is not None]
     return next((each for each in every[0] if all(each in other for other in every)), None)
 
 
-def holds_in(relation: Found, verdict: Verdict) -> bool:
+def holds_in(relation: Relation, verdict: Verdict) -> bool:
     """True if the relation holds in a verdict, or the verdict can't be compared."""
-    found = found_in(verdict)
+    found = relations_in(verdict)
     return found is None or relation in found
 
 
@@ -334,15 +341,16 @@ class Twice:
     """A backend that makes each call of the author's code twice, and once more with a seed if the answers differ."""
 
     def __init__(self, backend: Backend) -> None:
+        """Asks this backend."""
         self._backend = backend
         self.differing: dict[str, str] = {}  # by the public name or method called last, what was found
 
     def begin_check(self, seed: int) -> None:
-        """Starts a check on both: drops modules, seeds the random stream."""
+        """Starts a check on the backend: drops its modules, seeds its random stream."""
         self._backend.begin_check(seed)
 
     def ask(self, call: Call) -> Outcome:
-        """The first answer; notes if a second one differs."""
+        """The backend's first answer; notes in `differing` if a second one is another."""
         outcome = self._backend.ask(call)
         values = [*leaves(call.args), *leaves(call.kwargs), *leaves(outcome.value)]
         if not call.is_authors or outcome.raised or any(isinstance(leaf, HandleId) for leaf in values):
@@ -368,7 +376,7 @@ class Twice:
 
 def unrepeatable(check: Callable[..., None], student: Backend, oracle: Oracle, seed: int, device: str) -> str:
     """The name of the probe for a call of a failing check that is random, or changed by an earlier call, unlike the
-    reference's; else empty. Only if there is a reference to ask."""
+    reference's; empty if there is no such call, or no reference to ask."""
     right = oracle.again()
     if right is None:
         return ""

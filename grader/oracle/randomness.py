@@ -38,8 +38,8 @@ _PROFILES: dict[int, tuple[Outcome, list[bytes]]] = {}
 
 
 def profile(outcome: Outcome) -> list[bytes]:
-    """The statistics of a random answer, for each floating tensor in half precision: the share of zeros, how it varies
-    along each dimension, and a sample of the values."""
+    """The statistics of a random answer, packed in half precision, for each floating tensor: the share of zeros, how it
+    varies along each dimension, and a sample of the values."""
     cached = _PROFILES.get(id(outcome))
     if cached is None or cached[0] is not outcome:
         if len(_PROFILES) == MOST_PROFILES:
@@ -66,8 +66,8 @@ def alike(mine: Sequence[bytes], theirs: Sequence[bytes], shapes: list[tuple[int
 
 
 def pairs(outcome: Outcome) -> list[bytes]:
-    """The frequency of pairs of whole numbers that follow each other, at the end of the rows of a tensor (..., T),
-    which doesn't depend on the draw in sampled tokens. Only of tensors with enough rows, and few different pairs."""
+    """The counts of pairs of whole numbers at the end of the rows of a tensor (..., T), packed, for each tensor of the
+    answer with enough rows and few different pairs. In sampled tokens the rates don't depend on the draw."""
     counted = []
     for tensor in _tokens(outcome):
         rows = tensor.reshape(-1, tensor.shape[-1])[:, -2:]
@@ -97,12 +97,12 @@ def _tokens(outcome: Outcome) -> list[Tensor]:
 
 
 def pairs_alike(mine: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
-    """Whether two such counts are those of two draws from one distribution after each number."""
+    """Whether two results of `pairs` are those of two draws from one distribution after each number."""
     return bool(mine) and len(mine) == len(theirs) and all(map(_same_rates, mine, theirs))
 
 
 def _same_rates(mine: bytes, theirs: bytes) -> bool:
-    """True if pairs follow each other at the same rates, within what chance allows."""
+    """True if two counts of pairs have the same rates, within what chance allows."""
     one, other = ({(a, b): n for a, b, n in _counted(packed)} for packed in (mine, theirs))
     totals = [Counter[int](), Counter[int]()]
     for counts, total in zip((one, other), totals, strict=True):
@@ -119,7 +119,7 @@ def _same_rates(mine: bytes, theirs: bytes) -> bool:
 
 
 def _counted(packed: bytes) -> list[list[int]]:
-    """Triples of a number, the next one, and how often they follow each other."""
+    """The packed counts as triples of a number, the next one, and how often they follow each other."""
     counted: list[list[int]] = torch.frombuffer(bytearray(packed), dtype=torch.int64).view(-1, 3).tolist()
     return counted
 
@@ -130,6 +130,7 @@ def shapes(outcome: Outcome) -> list[tuple[int, ...]]:
 
 
 def _tensors(value: Any) -> list[Tensor]:
+    """The floating tensors of a value."""
     numbers = (numbers_of(leaf) for leaf in leaves(value))
     return [tensor for tensor in numbers if tensor is not None and tensor.is_floating_point()]
 
@@ -171,8 +172,8 @@ def _alike(mine: bytes, theirs: bytes, shape: tuple[int, ...]) -> bool:
 
 
 def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
-    """Whether every element that the first dropped, with a value that the second shows, is smaller than all that were
-    kept: a choice by value, which happens by chance in less than one of ten million samples."""
+    """Whether every element that the first sample dropped, with a value that the second shows, is smaller than all that
+    were kept: a choice by value, which happens by chance in less than one of ten million samples."""
     dropped, survivors = other_sample[(sample == 0) & (other_sample != 0)].abs(), sample[sample != 0].abs()
     if not len(dropped) or not len(survivors) or math.comb(len(dropped) + len(survivors), len(dropped)) < FEWEST_ORDERS:
         return False
@@ -180,6 +181,7 @@ def _by_size(sample: Tensor, other_sample: Tensor) -> bool:
 
 
 def _unpacked(packed: bytes) -> tuple[float, list[float], Tensor]:
+    """A packed profile: the share of zeros, its spread along each dimension, the sample."""
     numbers = torch.frombuffer(bytearray(packed), dtype=torch.float16).double()
     dimensions = int(numbers[1])
     return float(numbers[0]), numbers[2 : 2 + dimensions].tolist(), numbers[2 + dimensions :]

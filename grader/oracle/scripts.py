@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from grader.checks.lazy import Passed, Script
+from grader.checks.lazy import PassRecord, Script
 
 with suppress(ImportError):  # Windows has none, and no judges that share a file
     import fcntl
@@ -34,7 +34,7 @@ class LearnedCheck(msgspec.Struct, array_like=True):
     device: str
     check: str
     groups: list[list[bytes]]
-    passed: dict[bytes, Passed]
+    passed: dict[bytes, PassRecord]
     reached: set[bytes]
 
 
@@ -42,19 +42,21 @@ class SharedScripts:
     """The scripts of each step under its last seed. Without a descriptor nothing is shared."""
 
     def __init__(self, descriptor: int | None = None) -> None:
+        """`descriptor` is that of the judges' shared file; None: nothing is shared."""
         self._descriptor = descriptor
         self._of_step: dict[str, tuple[int, dict[str, Checks]]] = {}
         self._written: dict[tuple[str, str, str], tuple[int, int, int]] = {}  # how much is known of what is in the file
         self._read = (0, 0)
 
     def of(self, step: str, seed: int) -> dict[str, Checks]:
-        """The scripts of a step's checks by device, to which new ones are added."""
+        """The scripts of a step's checks by device, then by check; new ones are added to these dicts. Those under
+        another seed are forgotten."""
         if self._of_step.get(step, (None,))[0] != seed:
             self._of_step[step] = seed, {}
         return self._of_step[step][1]
 
     def refresh(self) -> None:
-        """Reads the scripts that other judges have learned."""
+        """Reads the scripts that other judges have learned since the last call."""
         if self._descriptor is None:
             return
         head = self._head()
@@ -71,7 +73,8 @@ class SharedScripts:
             self._take(msgspec.msgpack.decode(data[at - length : at], type=LearnedCheck))
 
     def publish(self, step: str) -> None:
-        """Appends the scripts of a step that were learned since the last call."""
+        """Appends the scripts of a step that were learned since the last call to the shared file; empties it first if
+        it is full."""
         if self._descriptor is None or step not in self._of_step:
             return
         seed, devices = self._of_step[step]
@@ -89,7 +92,8 @@ class SharedScripts:
             os.pwrite(self._descriptor, HEAD.pack(*self._read), START)
 
     def _new(self, step: str, seed: int, devices: dict[str, Checks]) -> Iterator[bytes]:
-        """The scripts of a step that have changed since they were last written, encoded."""
+        """Yields the scripts of a step that have changed since they were last written, encoded, and notes them as
+        written."""
         for device, checks in devices.items():
             for check, script in checks.items():
                 version = seed, len(script.passed), len(script.reached)

@@ -1,21 +1,20 @@
 """Compares a student's answers in a failing check with those of misconceptions.
 
-A misconception that is asked a check gives a list of fingerprints. An `Asked` provides them: a tape has them from a
-recording, `AskedHere` runs the misconception as far as it answers like the student. Both are compared in the same way,
-so that a learner's kit and a checkout name the same mistakes.
+A misconception that is asked a check gives a list of fingerprints. An `AnswerSource` provides them: a tape has them
+from a recording, `AskedHere` runs the misconception as far as it answers like the student. Both are compared in the
+same way, so that a learner's kit and a checkout name the same mistakes.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from grader.calls.call import Call, Outcome
-from grader.calls.values import copied
 from grader.checks.backends import Exchange, LocalBackend, Oracle
 from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
@@ -24,9 +23,8 @@ from grader.oracle import randomness
 from grader.oracle.fingerprints import Print, agree_in, clearly_apart, far_nearer, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
-USUAL, OTHER_STREAM, ALONE = range(
-    3
-)  # a misconception as it is; in another random stream; in a file in which nothing uses it
+# A misconception as it is; in another random stream; in a file in which nothing uses it.
+USUAL, OTHER_STREAM, ALONE = range(3)
 
 
 @dataclass(frozen=True)
@@ -60,17 +58,19 @@ class Question:
         return self.verdict.failure.blames or (self.verdict.last.name if self.verdict.last else "")
 
     def counts(self, index: int, replaced: Collection[str]) -> bool:
-        """True if the student's answer at this index says something about code that replaces these names: an answer of
-        one of them, the one that was refused, or the last one, which may have shown what was wrong in it. What was
-        right, or is wrong in another name, says nothing: what is wrong there ends its check there, and a right answer
-        may differ from a right one by more than a mistake's does from itself, as scores of 1000 let it."""
+        """True if the student's answer at this index (from 0) says something about code that replaces these names: an
+        answer of one of them that was wrong, the one that was refused, or the last one, which may have shown what was
+        wrong in it. What was right, or is wrong in another name, says nothing: what is wrong there ends its check
+        there, and a right answer may differ from a right one by more than a mistake's does from itself, as scores of
+        1000 let it."""
         theirs = self.answers[index]
         if theirs is self.verdict.failure.about or index == len(self.answers) - 1:
             return True
         return theirs.name in replaced and not theirs.right
 
     def agrees(self, print_: Print, index: int, wrong: Misconception) -> bool:
-        """True if the student's answer at this index has this fingerprint, or does not count."""
+        """True if the student's answer at this index has this fingerprint, or does not count for this misconception;
+        False if the student has no such answer."""
         if index >= len(self.answers):
             return False
         last = index == len(self.answers) - 1
@@ -89,44 +89,46 @@ class Replies:
     size: int = 0
 
     def matched_by(self, question: Question, wrong: Misconception) -> int:
-        """The number of these answers that are the student's, counted from the first."""
+        """The number of these answers, counted from the first, that are the student's or don't count."""
         count = len(self.prints)
         return next((n for n in range(count) if not question.agrees(self.prints[n], n, wrong)), count)
 
     def end_like(self, question: Question, matched: int) -> bool:
-        """Whether the check ended on them as on the student's, of which they have `matched`."""
+        """Whether the check ended on these answers as on the student's; `matched` is the result of `matched_by`."""
         all_match = matched == len(self.prints) == len(question.answers) > 0
         return bool(self.refused) and all_match and same_size(self.size, question.answers)
 
 
-class Asked(Protocol):
-    """The source of misconceptions' answers."""
+class AnswerSource(Protocol):
+    """The source of misconceptions' answers; `checks` are by name."""
 
-    @property
-    def checks(self) -> Sequence[str]:
-        """The names of the checks."""
+    checks: Mapping[str, Any]
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """A misconception's answers under the seed and on the device of the question: to the end, or until they differ
-        from those of `until`. None if it passes the check, or has no such form."""
+        """A misconception's answers in the check with this name, under the seed and on the device of the question: to
+        the end, or until they differ from those of `until`. `form`: as it is (USUAL), with other random numbers
+        (OTHER_STREAM), or not used by other names of the file (ALONE). None if it passes the check, or has no such
+        form."""
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """Two misconceptions of different names in one file; None if its answers are not known."""
+        """Two misconceptions that replace different names, as one; None if the answers of both together are not
+        known."""
         return None
 
 
 class Witness:
     """Compares misconceptions with the student."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AnswerSource) -> None:
+        """Takes the misconceptions' answers from `asked`."""
         self.asked = asked
         self.both = asked.both
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
-        that it replaces."""
+        that it replaces. Cached in the question."""
         if wrong.name not in question.alike:
             question.alike[wrong.name] = self._is_alike(wrong, question)
         return question.alike[wrong.name]
@@ -144,7 +146,8 @@ class Witness:
         return False
 
     def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
-        """The other forms that may answer like the student after the usual one has parted from them."""
+        """The other forms that may answer like the student, if the usual one has differed from them at index
+        `parted`."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
@@ -163,27 +166,28 @@ class Witness:
         return len(prints) == len(question.answers) and agree_in(prints[-1], last, question.device, exactly=True)
 
     def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """The checks that the misconception fails by an answer of a name that it replaces, under the seed and on the
-        device of the question. If it fails by a name that only uses one of those, the student need not use it."""
+        """The names of the checks that the misconception fails by an answer of a name that it replaces, under the seed
+        and on the device of the question. If it fails by a name that only uses one of those, the student need not use
+        it."""
         every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
         return {
             name for name, replies in every.items() if replies and replies.refused and replies.about in wrong.replaced
         }
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception, found not to be `alike`, parted from the student in an answer that is random, of
-        the same shapes: drawn by another Dropout, say, the same mistake gives other numbers. So does the same mistake
-        in an answer that need not be exact, which then is far nearer to it than to the right one. Or the check ended
-        on the misconception for what its code costs, after answers that the student's are like."""
+        """Whether the misconception, found not to be `alike`, first differs from the student in an answer that is
+        random, of the same shapes: drawn by another Dropout, say, the same mistake gives other numbers. So does the
+        same mistake in an answer that need not be exact, which then is far nearer to it than to the right one. Or the
+        check ended on the misconception for what its code costs, after answers that the student's are like."""
         if self._cost_more(wrong, question):
             return True
-        print_, theirs = self._parted(wrong, question)
+        print_, theirs = self._first_difference(wrong, question)
         if print_ is None or theirs is None or theirs.outcome is None:
             return False
-        if not print_.is_random and theirs is question.verdict.failure.about and theirs.name in wrong.replaced:
+        if not print_.drawn and theirs is question.verdict.failure.about and theirs.name in wrong.replaced:
             due = question.verdict.failure.due
             return due is not None and not due.part and far_nearer(print_, theirs, due.wanted, question.device)
-        if not print_.silent:
+        if not print_.drawn or print_.profile:
             return False
         return 0 < len(print_.numbers) == len(randomness.shapes(theirs.outcome))
 
@@ -197,22 +201,24 @@ class Witness:
         return is_last_alike and usual.matched_by(question, wrong) == last + 1
 
     def contradicts(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception, found not to be `alike`, parted from the student in an answer of a name that it
-        replaces, of the same shapes and without any chance in it: another form of the same mistake gives the same."""
-        print_, theirs = self._parted(wrong, question)
-        if print_ is None or theirs is None or print_.is_random or theirs.name not in wrong.replaced:
+        """Whether the misconception, found not to be `alike`, first differs from the student in an answer of a name
+        that it replaces, of the same shapes and without any chance in it: another form of the same mistake gives the
+        same."""
+        print_, theirs = self._first_difference(wrong, question)
+        if print_ is None or theirs is None or print_.drawn or theirs.name not in wrong.replaced:
             return False
         return clearly_apart(print_, theirs, question.device)
 
     def repeats(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception is `alike` under another draw as well, as far as no chance decides."""
-        print_, theirs = self._parted(wrong, question)
-        by_chance = print_ is not None and theirs is not None and print_.is_random
+        """Whether the misconception is `alike` in another draw's question as well, or chance alone makes them
+        differ."""
+        print_, theirs = self._first_difference(wrong, question)
+        by_chance = print_ is not None and theirs is not None and print_.drawn
         return by_chance or wrong.own_draws or self.alike(wrong, question)
 
-    def _parted(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
+    def _first_difference(self, wrong: Misconception, question: Question) -> tuple[Print | None, Exchange | None]:
         """The first answer of the misconception that differs from the student's, or its last one; and the student's at
-        this index."""
+        this index. (None, None) if one of them has no answer."""
         answers = self._usual(wrong, question, until=question)
         place = min(answers.matched_by(question, wrong), len(answers.prints) - 1, len(question.answers) - 1)
         return (answers.prints[place], question.answers[place]) if place >= 0 else (None, None)
@@ -227,7 +233,7 @@ class Witness:
         return self.asked.answers(wrong, question.name, question, until=until) or Replies()
 
 
-class AskedHere(Asked):
+class AskedHere(AnswerSource):
     """Runs the misconceptions, as far as they answer like the student, and caches their answers: the next student, or
     the same one's next save, gets the same calls as long as the seed stays the same.
 
@@ -244,21 +250,15 @@ class AskedHere(Asked):
         touched: Callable[[Collection[str]], Set[str]],
     ) -> None:
         self._backend, self._reference, self._touched = backend, reference, touched
-        self._checks = {check.__name__: check for check in checks}
+        self.checks = {check.__name__: check for check in checks}
         self._known: dict[tuple[str, str, int, str, int], Replies] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
-
-    @property
-    def checks(self) -> list[str]:
-        """The names of the checks."""
-        return list(self._checks)
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
-        """The answers of a misconception, by running it; see `Asked`. A check runs from its first call on, since a
-        module's state depends on the earlier ones.
-        """
+        """The answers of a misconception, by running the check from its first call on: a module's state depends on the
+        earlier ones. Cached; see `AnswerSource`."""
         if until is not None and not until.called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
@@ -268,18 +268,20 @@ class AskedHere(Asked):
             backend = self._backend(wrong, form == ALONE)
             if backend is None:
                 return None
-            asked = _Fingerprinted(backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0)
+            asked = _FingerprintBackend(
+                backend, wrong, question.device, until, OTHER_STREAM if form == OTHER_STREAM else 0
+            )
             trial = Trial(check, asked, self._reference, seed=question.seed, device=question.device)
             replies = self._known[key] = Replies(asked.prints)
             with contextlib.suppress(_Apart):
-                function = self._checks.get(check, question.check)
+                function = self.checks.get(check, question.check)
                 verdict = trial.run(function, student=trial.student, reference=trial.reference, draw=trial.draw)
                 replies.refused, replies.size = verdict.status != "pass", size_measured(verdict.exchanges)
                 replies.about = verdict.blamed
         return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """A pair of misconceptions of different names as one; cached."""
+        """A pair of misconceptions that replace different names, as one; cached."""
         names = first.name, second.name
         if names not in self._combined:
             self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
@@ -290,26 +292,28 @@ class _Apart(BaseException):
     """The answers differ. Not an Exception, so that no check takes it for one of the student's."""
 
 
-class _Fingerprinted:
+class _FingerprintBackend:
     """A backend that takes a fingerprint of each answer, and stops the check at the first that is not the student's."""
 
     def __init__(
         self, backend: LocalBackend, wrong: Misconception, device: str, until: Question | None, stream: int
     ) -> None:
+        """Stops at the first answer that differs from the student's in `until` (None: never); `stream` is added to each
+        seed."""
         self._backend, self._wrong, self._device, self._until, self._stream = backend, wrong, device, until, stream
         self.prints: list[Print] = []
 
     def begin_check(self, seed: int) -> None:
-        """Like the backend's, in another random stream."""
+        """Starts a check on the backend, with the seed moved by `stream`."""
         self._backend.begin_check(seed + self._stream)
 
     def ask(self, call: Call) -> Outcome:
-        """The backend's answer, as long as it matches the student's."""
+        """The backend's answer, with its fingerprint added to `prints`. Raises _Apart if it differs from the
+        student's."""
         if self._stream and call.options.seed is not None:
             call = replace(call, options=replace(call.options, seed=call.options.seed + self._stream))
-        asked = self._backend.ask(call)
         # A copy: a later call may write into what this one gave, as a cache does that is used again.
-        outcome = replace(asked, value=copied(asked.value), gradients=copied(asked.gradients))
+        outcome = self._backend.ask(call).copied()
         drawn = self._backend.drew or self._wrong.own_draws
         with lifted():  # no two tensors of different shapes meet
             print_ = fingerprint(call, outcome, self._device, drawn)

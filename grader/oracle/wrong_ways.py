@@ -10,6 +10,7 @@ import os
 import re
 import textwrap
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +26,7 @@ from grader.base import mistakes
 from grader.base.language import gettext as _
 from grader.base.mistakes import Unreadable, Way
 from grader.base.paths import SOLUTIONS, shown
+from grader.base.syntax import invalid
 from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
@@ -32,10 +34,11 @@ OWN = re.compile(r"^### BEGIN SOLUTION$(?:\n(?!### (?:BEGIN|END) SOLUTION$)[^\n]
 AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
 
 
-class Made(Mapping[str, Any]):
+class Replacements(Mapping[str, Any]):
     """The public names that a mistake replaces, and their replacements, compiled at first use."""
 
     def __init__(self, names: Sequence[str], make: Callable[[], dict[str, Any]]) -> None:
+        """`make` returns the replacement of each of the names; it is called at the first use of one."""
         self._names, self._make = dict.fromkeys(names), make
 
     @cached_property
@@ -58,14 +61,16 @@ class Text:
     """The text of the reference in a step's folder, and its edited forms."""
 
     def __init__(self, folder: Path, solutions: Path = SOLUTIONS) -> None:
+        """Reads `reference.py` in `folder` at first use; mistakes of many steps are in `solutions`."""
         self.folder, self.solutions = folder, solutions
 
     def edited(self, ways: Sequence[Way]) -> dict[str, str]:
-        """The definitions that the edits of these blocks change, all edits made at once. Raises Unreadable."""
+        """The sources of the definitions that the edits of these blocks change, by name, all edits made at once. Raises
+        Unreadable if an edit fits nowhere, or two change the same words."""
         edits: dict[str, set[tuple[int, int, str]]] = {}
         for way in ways:
             for old, new in hunks(way.code):
-                places_by_name = {name: set(self._places(way, name, old, new)) for name in way.facts.names}
+                places_by_name = {name: set(self._edits(way, name, old, new)) for name in way.facts.names}
                 if not any(places_by_name.values()):
                     sentence = _("{place}: in the reference of {names} there is no “{old}”.")
                     raise Unreadable(sentence.format(place=way.place, names=", ".join(way.facts.names), old=old))
@@ -73,31 +78,33 @@ class Text:
                     edits.setdefault(name, set()).update(places)
         place = " and ".join(way.place for way in ways)
         return {
-            name: _written(self.definitions[name], sorted(edits[name]), place)
+            name: _with_edits(self.definitions[name], sorted(edits[name]), place)
             for name in self.definitions
             if edits.get(name)
         }
 
-    def _places(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
-        """The edits of a text that replace `old` by `new`, one for each match."""
+    def _edits(self, way: Way, name: str, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+        """Yields the edits (start, end, new text) that replace `old` by `new` in the definition `name`, one for each
+        match. Raises Unreadable if there is no such definition."""
         if name not in self.definitions:
             raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
         text = self.definitions[name]
         return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
 
     def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
-        """The mistakes of many steps that fit this definition, each by its name, with the changed text."""
+        """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source, unless
+        that is no Python, as with one argument twice."""
         for entry in mistakes.of_many_steps(self.solutions).entries.values():
             for way in entry.ways:
                 if not way.facts.names or name in way.facts.names:
-                    places = [set(self._places(way, name, old, new)) for old, new in hunks(way.code)]
-                    text = _written(self.definitions[name], sorted(set().union(*places)), way.place)
-                    if all(places) and text != self.definitions[name]:
+                    places = [set(self._edits(way, name, old, new)) for old, new in hunks(way.code)]
+                    text = _with_edits(self.definitions[name], sorted(set().union(*places)), way.place)
+                    if all(places) and text != self.definitions[name] and not invalid(text, name):
                         yield entry.name, text
 
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """The text of each public name of the reference, without docstrings and comments."""
+        """The source of each function and class of the reference, by name, without docstrings and comments."""
         text = without_comments((self.folder / "reference.py").read_text(encoding="utf-8"))
         return {
             node.name: "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno]) + "\n"
@@ -107,8 +114,8 @@ class Text:
 
     @cached_property
     def helpers(self) -> set[str]:
-        """The reference's own helpers, which a learner need not have: an edit of one is seen in what is named next to
-        it and in nothing else."""
+        """The names of the reference's own helpers, which a learner need not have: an edit of one is seen in what is
+        named next to it and in nothing else."""
         text = (self.folder / "reference.py").read_text(encoding="utf-8")
         return {
             name for region in OWN.findall(text) for name in re.findall(r"^(?:def|class) (\w+)", region, re.MULTILINE)
@@ -119,6 +126,8 @@ class WrongWays(Text):
     """The mistakes of the step in `folder`, as edits of its reference. Raises Unreadable."""
 
     def __init__(self, folder: Path, reference: ModuleType) -> None:
+        """Reads the documents of mistakes in `folder`; `reference` is the module of `reference.py` there. Raises
+        Unreadable."""
         super().__init__(folder)
         self.reference = reference
         self.document = mistakes.read(folder)
@@ -132,7 +141,7 @@ class WrongWays(Text):
                 form_of = entry.name if way is not entry.ways[0] else ""
                 ways.append(
                     Misconception(
-                        way.name, way.facts.caught_by, self._made(way), *texts[entry.name], form_of=form_of,
+                        way.name, way.facts.caught_by, self._replacements(way), *texts[entry.name], form_of=form_of,
                         own_draws=way.facts.own_draws, misses_the_point=way.facts.misses_the_point,
                     )
                 )  # fmt: skip
@@ -141,7 +150,8 @@ class WrongWays(Text):
 
     @cached_property
     def pairs(self) -> list[Misconception]:
-        """The pairs of mistakes: both edits of one text, or the block under a heading that joins both names."""
+        """The pairs of mistakes: both edits of one text, or the block under a heading that joins both names. Raises
+        Unreadable if a pair names no mistake."""
         by_name = {wrong.name: wrong for wrong in self.single}
         of_their_own = {
             tuple(name.split(mistakes.JOINED)): entry.ways
@@ -154,23 +164,26 @@ class WrongWays(Text):
                 _("{folder}: a pair names {name}, which is no mistake here.", folder=shown(self.folder), name=name)
             )
         return [
-            paired(by_name[one], by_name[other], self._made(*of_their_own[one, other]))
+            paired(by_name[one], by_name[other], self._replacements(*of_their_own[one, other]))
             if (one, other) in of_their_own
-            else paired(by_name[one], by_name[other], self._made(self._ways[one], self._ways[other]))
+            else paired(by_name[one], by_name[other], self._replacements(self._ways[one], self._ways[other]))
             for one, other in headings
         ]
 
     @cached_property
     def _ways(self) -> dict[str, Way]:
+        """The blocks of the document by the mistake's name."""
         return {way.name: way for entry in self.document.entries.values() for way in entry.ways}
 
-    def _made(self, *ways: Way) -> Made:
-        """Names with all these mistakes made at once, compiled at first use."""
+    def _replacements(self, *ways: Way) -> Replacements:
+        """The public names of these blocks, to their code with all these mistakes made at once, compiled at first
+        use."""
         names = dict.fromkeys(name for way in ways for name in way.facts.names if name not in self.helpers)
-        return Made(list(names), lambda: self.compiled(*ways))
+        return Replacements(list(names), lambda: self.compiled(*ways))
 
     def compiled(self, *ways: Way) -> dict[str, Any]:
-        """The public names with all these mistakes made at once. Raises Unreadable."""
+        """The public names of these blocks, to their objects with all these mistakes made at once. Raises
+        Unreadable."""
         names = vars(self.reference) | {"reference": self.reference}
         names = {**AT_HAND, **names}
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")
@@ -183,17 +196,18 @@ class WrongWays(Text):
         whole = [name for way in ways for name in way.facts.names]
         rest = "\n".join(text for name, text in self.definitions.items() if name in whole and name not in changed)
         self._run(rest, names, f"{ways[0].place}, what uses it")
-        return {name: self._called(name, names[name]) for name in whole if name not in self.helpers}
+        return {name: self._as_in_reference(name, names[name]) for name in whole if name not in self.helpers}
 
     def run(self, text: str, place: str) -> dict[str, Any]:
-        """The names of the reference's file after this text has been run in it. Raises Unreadable."""
+        """The names of the reference's file after this source has been run in it, the reference's own module unchanged.
+        Raises Unreadable, with `place`, if it raises."""
         names = {**AT_HAND, **vars(self.reference)}
         self._run(text, names, place)
         return names
 
-    def _called(self, name: str, replacement: Any) -> Any:
-        """The replacement of a public name; a class that replaces a function becomes a function that makes an object
-        with the arguments and calls it."""
+    def _as_in_reference(self, name: str, replacement: Any) -> Any:
+        """The replacement of a public name; if it is a class and the reference has a function, a function that makes an
+        object with the arguments and calls it."""
         if not isinstance(replacement, type) or isinstance(getattr(self.reference, name), type):
             return replacement
 
@@ -203,11 +217,12 @@ class WrongWays(Text):
         return function
 
     def text(self, way: Way) -> str:
-        """The definitions of a mistake, as someone would write them."""
+        """The source of a mistake's definitions, as someone would write them."""
         return "\n".join(self.edited([way]).values()) if way.language == "diff" else self._whole(way)
 
     def _define(self, way: Way, names: dict[str, Any], defined: set[str]) -> None:
-        """Runs a `python` block: whole definitions, methods of the reference's class, or the body of its function."""
+        """Runs a `python` block in `names`, and adds the names that it defines to `defined`: whole definitions, methods
+        of the reference's class, or the body of its function."""
         before = {name: names.get(name) for name in way.facts.names}
         self._run(self._whole(way), names, way.place)
         for name in way.facts.names:
@@ -219,7 +234,7 @@ class WrongWays(Text):
             defined.add(name)
 
     def _joined(self, way: Way, name: str, *both: Any) -> type:
-        """One class with the changes of both classes of a pair."""
+        """One class with the changes of both classes of a pair. Raises Unreadable if they can't be joined."""
         own = getattr(self.reference, name)
         of_one = all(isinstance(replacement, type) for replacement in both) and any(
             issubclass(both[1], base) for base in both[0].__mro__[1:] if base not in getattr(own, "__mro__", (object,))
@@ -232,7 +247,7 @@ class WrongWays(Text):
         return type(name, both, {})
 
     def _whole(self, way: Way) -> str:
-        """The definition that a block holds, or changes a part of."""
+        """The source of the definition that a block holds, or changes a part of."""
         name = way.facts.names[0]
         try:
             body = ast.parse(way.code).body
@@ -258,14 +273,18 @@ class WrongWays(Text):
         file = f"solutions: {place}"  # a file that is the kit's own
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # tracebacks and Triton read it
         try:
-            exec(compile(text, file, "exec"), names)  # our own text, from solutions/
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Python finds odd in a mistake would show its line to a learner
+                code = compile(text, file, "exec")
+            exec(code, names)  # our own text, from solutions/
         except Exception as error:
             sentence = _("{place}: its code can't be run: {error}.")
             raise Unreadable(sentence.format(place=place, error=f"{type(error).__name__}: {error}")) from error
 
 
 def hunks(code: str) -> Iterator[tuple[str, str]]:
-    """The replaced and the new lines of each edit of a diff; lines without a sign stay as context before the change."""
+    """Yields the replaced and the new lines of each edit of a diff; lines without a sign stay as context before the
+    change."""
     context: list[str] = []
     old: list[str] = []
     new: list[str] = []
@@ -281,7 +300,7 @@ def hunks(code: str) -> Iterator[tuple[str, str]]:
 
 
 def pattern(words: str) -> str:
-    """A pattern for these words, with any space between them."""
+    """A regular expression for the words and signs of a text, with any space between them."""
     parts = re.findall(r"\w+|[^\w\s]", words)
     expression = ""
     for before, part in zip(["", *parts], parts, strict=False):
@@ -310,8 +329,9 @@ def without_comments(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _written(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> str:
-    """A text with these edits. Raises Unreadable if two of them change the same words."""
+def _with_edits(text: str, edits: Sequence[tuple[int, int, str]], place: str) -> str:
+    """A text with these edits (start, end, new text), sorted. Raises Unreadable, with `place`, if two of them change
+    the same words."""
     if any(first[1] > second[0] or first[:2] == second[:2] for first, second in pairwise(edits)):
         raise Unreadable(_("{place}: two of its edits change the same words.", place=place))
     for start, end, new in reversed(edits):
@@ -330,4 +350,5 @@ def _smallest(text: str, match: re.Match[str], new: str) -> tuple[int, int, str]
 
 
 def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
+    """The number of a definition's first line, its decorators included."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

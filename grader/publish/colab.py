@@ -51,16 +51,16 @@ def write(folder: Path) -> list[Path]:
 
 
 def notebook(track: str) -> NotebookNode:
-    """The notebook of one track, in the language in use."""
-    own = [step for step in steps.steps() if step.track == track]
-    book = release.notebook(own)
-    stubs = {f"{step.name}-answer": step.stub(current()) for step in own}
+    """The notebook of the track with this name, in the language in use."""
+    in_track = [step for step in steps.steps() if step.track == track]
+    book = release.notebook(in_track)
+    stubs = {f"{step.name}-answer": step.stub(current()) for step in in_track}
     cells = [cell for cell in book.cells if not cell.id.endswith("-points")]
     for cell in cells:
         cell.metadata.pop("nbgrader", None)
         if cell.id in stubs:
             cell.source = f"# {cell.id.removesuffix('-answer')}\n{stubs[cell.id]}".strip()
-    head = v4.new_markdown_cell(_introduction(own[0].track), id="introduction")
+    head = v4.new_markdown_cell(_introduction(in_track[0].track), id="introduction")
     missing = _("Put the wheel of the release into the folder of this notebook.")
     install = INSTALL.format(folder=kit.TOP, language=current(), released=_released(), missing=missing)
     book.cells = [
@@ -74,13 +74,13 @@ def notebook(track: str) -> NotebookNode:
 
 
 def repository() -> str:
-    """The address of the repository, which a release's workflow knows; empty elsewhere."""
+    """The web address of the repository, which a release's workflow knows; empty elsewhere."""
     name = os.environ.get("GITHUB_REPOSITORY")
     return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}" if name else ""
 
 
 def _released() -> list[str]:
-    """The address of this release's wheel, for pip; empty if the repository's address is not known."""
+    """The address of this release's wheel, alone in a list; an empty list if the repository's address is not known."""
     address = repository()
     wheel = f"attention_from_scratch-{__version__}-py3-none-any.whl"
     return [f"{address}/releases/download/v{__version__}/{wheel}"] if address else []

@@ -35,10 +35,10 @@ HEADINGS = {
 }
 
 
-def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> str:
-    """The page in one language, of every step: a table for each, or the `whole` documents as they are, edits and
-    all."""
-    steps = solutions() if of is None else of
+def page(spoken: str, whole: bool = False, listed: list[Solution] | None = None) -> str:
+    """The page of known mistakes in a language (`en`, `ko`) as Markdown, for the `listed` steps, by default all: a
+    table for each or, with `whole`, its documents of mistakes as they are, with all edits."""
+    steps = solutions() if listed is None else listed
     title, introduction, columns, in_many = HEADINGS[spoken]
     everywhere = {name: entry.said[0] for name, entry in mistakes.of_many_steps().entries.items() if entry.ways}
     count = sum(len(_known(step)) for step in steps) + len(everywhere)
@@ -51,7 +51,7 @@ def page(spoken: str, whole: bool = False, of: list[Solution] | None = None) -> 
 
 
 def _documents(step: Solution, spoken: str) -> str:
-    """A step's documents below one heading, or nothing."""
+    """A step's documents of mistakes below one heading; empty if it has none."""
     texts = [file.read_text(encoding="utf-8") for file in mistakes.files_of(step.folder, korean=spoken == "ko")]
     parts = (re.sub(r"\A#(?= )|^##(?= )", r"##\g<0>", text.rstrip("\n") + "\n", flags=re.M) for text in texts)
     return f"## {step.number}. {_(step.title)}\n\n" + "\n".join(parts) if texts else ""
@@ -68,6 +68,7 @@ def _section(step: Solution, columns: tuple[str, ...]) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of these rows, the second of which are its dashes."""
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
@@ -82,7 +83,8 @@ def _known(step: Solution) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Writes the pages, of steps that are whole."""
+    """Writes the pages of both languages into dist/docs/. Exits with 2 if a step's folder has mistakes of its
+    author."""
     if lint.main():
         sys.exit(2)
     DOCS.mkdir(parents=True, exist_ok=True)

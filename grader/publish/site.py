@@ -63,7 +63,9 @@ class Pages:
     menu: list[tuple[str, object]] = field(default_factory=list)
 
     def add(self, name: str, text: str, source: Path) -> str:
-        """Writes one page; its pictures come along, and links that lead out of the site become plain text."""
+        """Writes one page of Markdown to the path `name` of the site and returns that; pictures come along, links that
+        lead out of the site become plain text. `source` is the file that links and pictures in the text are relative
+        to."""
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         text = OTHER_LANGUAGE.sub(r"\1", text)
@@ -72,7 +74,8 @@ class Pages:
         return name
 
     def _picture(self, words: str, file: Path, page: str) -> str:
-        """Markdown for a picture, copied into the site. Raises NotBuilt for a file outside of the course."""
+        """Markdown for a picture on the page with this name, copied into the site. Raises NotBuilt for a file outside
+        of the course."""
         ours = file.resolve().is_relative_to(ROOT.resolve()) and file.suffix.lower() in PICTURES_OF
         if not ours:  # a lesson of others may name any file of this machine, and of a class
             raise NotBuilt(
@@ -84,7 +87,8 @@ class Pages:
         return f"![{words}]({'../' * page.count('/')}images/{file.name})"
 
     def _link(self, words: str, target: Path, page: str) -> str:
-        """Markdown for a link to another document; only its words if that is no page of the site."""
+        """Markdown for a link on the page with this name to another document; only its words if the site has no such
+        page."""
         stem = target.name.partition("#")[0].removesuffix(".md").removesuffix(".ko")
         if target.parent.resolve() == ROOT / "docs" and stem in DOCUMENTS:
             return f"[{words}]({'../' * page.count('/')}documents/{stem}.md)"
@@ -94,7 +98,8 @@ class Pages:
 
 
 def build(folder: Path) -> Path:
-    """Builds the site in `folder` and returns its first page. Raises NotBuilt, OSError."""
+    """Builds the site in `folder`, replacing what is there, and returns its first page. Raises NotBuilt if mkdocs fails
+    or a page would run something, OSError."""
     shutil.rmtree(folder, ignore_errors=True)
     sources = folder.with_name(f"{folder.name}-source")
     shutil.rmtree(sources, ignore_errors=True)
@@ -107,7 +112,7 @@ def build(folder: Path) -> Path:
             with language.use(spoken):
                 collected = collect(spoken, source / "docs", drawn, every)
                 (source / "mkdocs.yml").write_text(_configuration(collected), encoding="utf-8")
-            building.append(_building(source))
+            building.append(_start_mkdocs(source))
             stack.enter_context(building[-1])
             stack.callback(building[-1].kill)
         for spoken, process in zip(LANGUAGES, building, strict=True):
@@ -117,19 +122,20 @@ def build(folder: Path) -> Path:
                 raise NotBuilt(complained.strip().rpartition("\n")[2] or said.strip())
             shutil.move(sources / spoken / "site", to)
             _require_inert(to)
-            _keep_at_home(to)
+            _use_own_worker(to)
             (to / "404.html").unlink()  # its links start at the root of a server that we don't know
     return folder / "index.html"
 
 
-def _building(source: Path) -> subprocess.Popen[str]:
-    """The process that makes `source / "site"`."""
+def _start_mkdocs(source: Path) -> subprocess.Popen[str]:
+    """Starts the process that builds `source / "site"` from the Markdown and the configuration in `source`."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
     return subprocess.Popen(command, cwd=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture]], listed: list[Solution]) -> Pages:
-    """The pages of one language, in `folder`: with pictures by the folder of their step, the mistakes of `listed`."""
+    """Writes the pages of one language into `folder`. `drawn` are the pictures of each step's folder, by name; `listed`
+    are the steps with mistakes on the page of known mistakes."""
     pages = Pages(spoken, folder, drawn)
     home = ROOT / ("README.md" if spoken == "en" else f"README.{spoken}.md")
     pages.menu.append((_("Home"), pages.add("index.md", home.read_text(encoding="utf-8"), home)))
@@ -140,39 +146,40 @@ def collect(spoken: str, folder: Path, drawn: Mapping[Path, Mapping[str, Picture
     for track in tracks.tracks():
         own = [step for step in steps.steps() if step.track == track.name]
         lessons = [
-            (f"{step.number}. {_(step.title)}", _copied(pages, f"lessons/{step.name}.md", step.folder, spoken))
+            (f"{step.number}. {_(step.title)}", _add_lesson(pages, f"lessons/{step.name}.md", step.folder, spoken))
             for step in own
         ]
         pages.menu.append((track.title, lessons))
     labs = [lab for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()]
-    pages.menu.append((_("Labs"), [_lab(pages, lab, spoken) for lab in labs]))
+    pages.menu.append((_("Labs"), [_add_lab(pages, lab, spoken) for lab in labs]))
     pages.menu.append(
         (
             _("Known mistakes"),
-            pages.add("mistakes.md", _breaking(mistakes_page.page(spoken, of=listed)), ROOT / "README.md"),
+            pages.add("mistakes.md", _with_breaks(mistakes_page.page(spoken, listed=listed)), ROOT / "README.md"),
         )
     )
     pages.menu.append((_("Documents"), list(_documents(pages, spoken))))
     return pages
 
 
-def _breaking(text: str) -> str:
-    """The text with long names in tables allowed to wrap behind an underscore."""
+def _with_breaks(text: str) -> str:
+    """Markdown in which long names in tables may wrap behind an underscore."""
     names = re.compile(r"(?m)(?<=\| )`(\w+)`(?= \|)")
     return names.sub(lambda match: f"<code>{match[1].replace('_', '_<wbr>')}</code>", text)
 
 
-def _copied(pages: Pages, name: str, folder: Path, spoken: str) -> str:
-    """Adds a lesson's page with its pictures and formulas; returns its file."""
+def _add_lesson(pages: Pages, name: str, folder: Path, spoken: str) -> str:
+    """Adds the lesson in `folder` as a page, with its pictures and formulas; returns the page's path."""
     lesson = folder / f"lesson.{spoken}.md"
     drawn = pages.drawn.get(folder, {})
     text = lesson_page.with_formulas(formulas.as_latex(lab_log.CONDITION.sub("", lessons.plain(lesson))))
-    text = lesson_page.PLACE.sub(lambda match: _drawn(match, drawn), text)
+    text = lesson_page.PLACE.sub(lambda match: _picture_html(match, drawn), text)
     return pages.add(name, _with_links(_with_folded_hints(text)), lesson)
 
 
 def _with_folded_hints(text: str) -> str:
-    """The lesson with each of its hints folded by itself, so that one is read at a time."""
+    """A lesson's Markdown with each of its hints folded on its own, so that one is read at a time; the same text
+    without hints."""
     before, *after = lessons.HINTS_HEADING.split(text, maxsplit=1)
     if not after:
         return text
@@ -188,7 +195,7 @@ def _with_folded_hints(text: str) -> str:
 
 
 def _with_links(text: str) -> str:
-    """The text with its commands that run a lab turned into links to the lab's page."""
+    """Markdown with its commands that run a lab turned into links to the lab's page."""
     labs = {lab.name.removeprefix("lab_") for lab in kit.lab_folders() if (lab / "lesson.en.md").is_file()}
 
     def linked(match: re.Match[str]) -> str:
@@ -197,19 +204,20 @@ def _with_links(text: str) -> str:
     return LAB.sub(linked, text)
 
 
-def _drawn(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
-    """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line; nothing
-    without one of this name, as on the course's page."""
+def _picture_html(match: re.Match[str], drawn: Mapping[str, Picture]) -> str:
+    """The picture that a lesson names, drawn by the reference: HTML within Markdown, so without an empty line; empty if
+    there is no picture of this name, as on the course's page."""
     if match["name"] not in drawn:
         return ""
     shown = lesson_page.figure(drawn[match["name"]], match["caption"])
     return "\n".join(line for line in shown.splitlines() if line.strip()) + "\n"
 
 
-def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
-    """The lab's lesson, and the page of its last run if there is one in dist/lab/."""
+def _add_lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
+    """Adds the lab's lesson as a page, with a link to the page of its last run if dist/lab/ has one; returns its title
+    and path."""
     name = folder.name.removeprefix("lab_")
-    page = _copied(pages, f"labs/{name}.md", folder, spoken)
+    page = _add_lesson(pages, f"labs/{name}.md", folder, spoken)
     run = ROOT / "dist" / "lab" / f"{name}.html"
     if run.is_file():
         shutil.copy2(run, pages.folder / "labs" / f"run-{name}.html")
@@ -220,7 +228,7 @@ def _lab(pages: Pages, folder: Path, spoken: str) -> tuple[str, str]:
 
 
 def _documents(pages: Pages, spoken: str) -> Iterator[tuple[str, str]]:
-    """Adds the pages of the documents in this language, else in English; yields their titles and files."""
+    """Adds the pages of the documents in this language, else in English; yields their titles and paths."""
     for name in DOCUMENTS:
         english = ROOT / "docs" / f"{name}.md"
         own = english.with_suffix(f".{spoken}.md")
@@ -265,7 +273,8 @@ def _configuration(pages: Pages) -> str:
 
 
 def _nav(menu: list[tuple[str, object]]) -> list[object]:
-    return [{_text(title): _nav(what) if isinstance(what, list) else what} for title, what in menu]
+    """The menu for mkdocs: each title to a page's path, or to such a menu."""
+    return [{_text(title): _nav(page) if isinstance(page, list) else page} for title, page in menu]
 
 
 def _text(title: str) -> str:
@@ -290,7 +299,7 @@ class _Acting(HTMLParser):
     found = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes a tag that runs, or has an attribute that does."""
+        """Notes the first tag that a browser would run, or that has an attribute which it would."""
         values = ((name, re.sub(r"[\x00-\x20]", "", value or "")) for name, value in attrs)
         acts = any(name.startswith("on") or name == "srcdoc" or SCHEME.match(value) for name, value in values)
         # Where a browser takes what follows for text, a tag may end in what we take for a value.
@@ -298,8 +307,8 @@ class _Acting(HTMLParser):
             self.found = f"<{tag}>"
 
 
-def _keep_at_home(folder: Path) -> None:
-    """Makes the pages load our own stand-in for a worker, not the one on another machine."""
+def _use_own_worker(folder: Path) -> None:
+    """Changes the pages in place: they load our own script for a worker, not the one on another machine."""
     for path in folder.rglob("*.html"):
         up = "../" * (len(path.relative_to(folder).parts) - 1)
         path.write_text(path.read_text(encoding="utf-8").replace(SHIM, f"{up}site_worker.js"), encoding="utf-8")
@@ -323,7 +332,8 @@ class _Links(HTMLParser):
 
 
 def dead_links(folder: Path) -> Iterator[str]:
-    """Every link in the built site to a file that is missing, or to an anchor that its page lacks."""
+    """Yields a line `PAGE: LINK` for every link in the built site to a file that is missing, or to an anchor that its
+    page lacks."""
     pages = {path.resolve(): _read(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         for link in page.links:

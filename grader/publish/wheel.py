@@ -33,11 +33,10 @@ class NoBuilder(RuntimeError):
 
 
 def release(folder: Path, on_step: Callable[[str, int], None] = lambda name, size: None) -> Iterator[Path]:
-    """Writes the learner's kit, the wheel, the instructor's bundle and the notebooks; yields the path of each as it is
-    written. `on_step` is called with each recorded step and its size in bytes.
+    """Writes the learner's kit, the wheel, the instructor's bundle and the notebooks into `folder`; yields the path of
+    each as it is written. `on_step` is called with each recorded step's name and its size in bytes.
 
-    Raises NotOverwritten, NotRecorded (see kit.build) and NoBuilder.
-    """
+    Raises NotOverwritten, NotRecorded (see kit.build) and NoBuilder."""
     version = metadata()["version"]
     folder.mkdir(parents=True, exist_ok=True)
     built = kit.build(folder / "kit", on_step=on_step)
@@ -56,7 +55,8 @@ def metadata() -> dict[str, Any]:
 
 
 def wheel(kit_zip: Path, folder: Path) -> Path:
-    """Builds in `folder` what `pip install .` builds in a clone, with the course in it. Raises NoBuilder."""
+    """Builds the wheel that `pip install .` builds in a clone, with the kit's zip file in it, into `folder`; returns
+    its path. Raises NoBuilder."""
     source = folder / "wheel"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / PACKAGE, source / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
@@ -73,7 +73,8 @@ def wheel(kit_zip: Path, folder: Path) -> Path:
 
 
 def urls() -> str:
-    """The pages of the repository, as a package index links them; nothing if its address is not known."""
+    """The [project.urls] table for pyproject.toml, as package indexes link it; empty if the repository's address is not
+    known."""
     address = colab.repository()
     if not address:
         return ""
@@ -92,15 +93,16 @@ def _for_the_wheel(kit_zip: Path) -> Iterator[tuple[str, bytes, int]]:
 
 
 def instructors_bundle(archive: Path) -> Path:
-    """The repository as a zip file: engine, references, documents and tests, without what is generated or ignored; but
-    with the tapes that are recorded, so that `make kit` takes seconds."""
-    names = [*tracked(), *(str(tape.relative_to(ROOT)) for tape in recorder.kept_tapes())]
+    """Writes the repository as a zip file to `archive`, and returns that: engine, references, documents and tests,
+    without what is generated or ignored; but with the tapes that are recorded, so that `make kit` takes seconds."""
+    names = [*tracked(), *(str(tape.relative_to(ROOT)) for tape in recorder.cached_tapes())]
     pack(archive, ((f"{kit.TOP}-instructor/{name}", ROOT / name, 0o644) for name in names))
     return archive
 
 
 def tracked() -> list[str]:
-    """The files that git tracks. Raises NoBuilder without git, or outside a checkout."""
+    """The files that git tracks and that are there, as paths below the root. Raises NoBuilder without git, or outside a
+    checkout."""
     with contextlib.suppress(OSError):
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
         if listed.returncode == 0:

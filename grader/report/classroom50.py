@@ -25,9 +25,9 @@ SCHEMA = "classroom50/result/v1"
 HUNDREDTHS = 100
 
 
-def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dict[str, Any]:
-    """Classroom 50's result: one test per step, with its points; `about` is the environment that the runner makes.
-    Raises KeyError."""
+def result(report: Report, environment: Mapping[str, str], submitted: datetime) -> dict[str, Any]:
+    """The content of Classroom 50's `result.json` as a dict: one test per step, scores in hundredths of a point.
+    `environment` has the variables that its runner sets (CLASSROOM, COMMIT_URL, …); raises KeyError without one."""
     tests = [
         {
             "test-name": f"{step.name}: {number(step.score)} / {number(step.max_score)}",
@@ -40,12 +40,12 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
     ]
     return {
         "schema": SCHEMA,
-        "classroom": about["CLASSROOM"],
-        "assignment": about["ASSIGNMENT"],
-        "submission": about["SUBMISSION_TAG"],
-        "commit": about["COMMIT_URL"],
-        "release": about["RELEASE_URL"],
-        "review": about.get("REVIEW_URL") or about["COMMIT_URL"],
+        "classroom": environment["CLASSROOM"],
+        "assignment": environment["ASSIGNMENT"],
+        "submission": environment["SUBMISSION_TAG"],
+        "commit": environment["COMMIT_URL"],
+        "release": environment["RELEASE_URL"],
+        "review": environment.get("REVIEW_URL") or environment["COMMIT_URL"],
         "datetime": submitted.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "score": sum(test["score"] for test in tests),
         "max-score": sum(test["max-score"] for test in tests),
@@ -54,7 +54,8 @@ def result(report: Report, about: Mapping[str, str], submitted: datetime) -> dic
 
 
 def main(arguments: list[str]) -> int:
-    """Writes `result.json` for a report's JSON file: 0, or 1 if a step has no score."""
+    """Reads the report in the JSON file `arguments[0]` and writes Classroom 50's result to the file `arguments[1]`. The
+    exit status is 0; 1 if a step has no score: then nothing is written, and standard error says why."""
     report = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Report)
     if reason := why_open(report):
         print(f"::error::no score: {reason}", file=sys.stderr)
@@ -64,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _committed() -> datetime:
-    """The time of the graded commit, else the present time."""
+    """The time of the last commit in the present folder; now if it is no git repository."""
     text = subprocess.run(["git", "log", "-1", "--format=%cI"], capture_output=True, text=True, check=False)
     try:
         return datetime.fromisoformat(text.stdout.strip())

@@ -20,7 +20,7 @@ LINE_SECONDS = 10.0  # between two lines in a pipe
 
 
 def _rstrip_end(text: Text, size: int) -> None:
-    """Removes trailing spaces that don't fit into `size` columns."""
+    """Removes in place the spaces at the end of `text` that lie beyond `size` columns."""
     spaces = len(text.plain) - len(text.plain.rstrip())
     beyond = min(spaces, text.cell_len - size)
     if beyond > 0:
@@ -34,7 +34,8 @@ Text.rstrip_end = _rstrip_end  # type: ignore[method-assign,assignment]
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
-    """A progress bar on standard error while steps are graded, removed at the end; nothing unless it is a terminal."""
+    """Shows a progress bar on standard error while `total` steps are graded, removed at the end; nothing unless it is a
+    terminal. Yields the function to call with each graded step."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -48,7 +49,8 @@ def progress(total: int) -> Iterator[Callable[[StepResult], None]]:
 
 @contextmanager
 def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
-    """A bar with the time left on standard error while a class is graded; in a pipe, an occasional line."""
+    """Shows a bar with the time left on standard error while `total` students are graded; in a pipe, an occasional
+    line. Yields the function to call for each student, with the result and whether it was taken from an earlier run."""
     console = Console(stderr=True)
     columns = (
         BarColumn(),
@@ -79,8 +81,9 @@ def class_progress(total: int) -> Iterator[Callable[[Graded, bool], None]]:
 
 
 @contextmanager
-def counted(total: int) -> Iterator[Callable[[], None]]:
-    """A bar with the time left on standard error, removed at the end; in a pipe, an occasional line."""
+def reading_progress(total: int) -> Iterator[Callable[[], None]]:
+    """Shows a bar with the time left on standard error while `total` submissions are read, removed at the end; in a
+    pipe, an occasional line. Yields the function to call after each."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     began = shown = time.monotonic()
@@ -103,8 +106,9 @@ def counted(total: int) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def waiting() -> Iterator[Callable[[str], None]]:
-    """A status line on standard error, removed at the end; nothing unless it is a terminal."""
+def status_line() -> Iterator[Callable[[str], None]]:
+    """Shows a status line on standard error, removed at the end; nothing unless it is a terminal. Yields the function
+    that sets its text."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     disable = not console.is_terminal
@@ -115,12 +119,14 @@ def waiting() -> Iterator[Callable[[str], None]]:
 
 
 def show(report: Report, command: str, note: str = "", *, every_check: bool = False) -> None:
-    """Prints the report on standard output; `command` grades the same folder again, `note` comes after all of it."""
+    """Prints the report on standard output, then `note`, a sentence. `command` is the command line that it tells the
+    reader to type to grade again; `every_check` lists all checks with their points."""
     say(reports.terminal(report, command, note, every_check=every_check))
 
 
 def say(what: RenderableType, *, whole_lines: bool = False) -> None:
-    """Prints on standard output; with `whole_lines`, code that can be copied, the terminal folds it."""
+    """Prints text, or what else rich can show, on standard output. With `whole_lines`, rich does not break long lines:
+    the terminal folds code that may be copied."""
     console().print(what, soft_wrap=whole_lines)
 
 

@@ -19,12 +19,12 @@ PIPE = 34  # the widest
 
 
 def bars(picture: Bars) -> list[Markup]:
-    """A panel each."""
+    """One SVG per panel of the picture."""
     return [_bars(picture, svg.titled(title), series) for title, series in picture.panels]
 
 
 def _bars(picture: Bars, title: str, series: Sequence[Numbers]) -> Markup:
-    """One panel as SVG: for each label a bar for each series, with its number."""
+    """One panel as SVG: for each label a bar with its number for each of `series`, which has one value per label."""
     several = len(picture.names) > 1
     top = 32 + (16 * len(picture.names) if several else 0)
     left = 12 + max((LETTER * svg.wide(svg.titled(label)) for label in picture.labels), default=0)
@@ -52,7 +52,8 @@ def _written(value: float | bool) -> str:
 
 
 def _bar(zero: float, y: float, value: float | bool | None, scale: float, series: int, missing: str) -> list[Markup]:
-    """A bar and its number at the end, or the word for a missing value; `scale` is pixels per unit."""
+    """The SVG of a bar and of the number at its end, or of the word `missing` if `value` is None. In pixels: `zero` is
+    the x of the value 0, `y` the top, `scale` the length of one unit; `series` (from 0) chooses the colour."""
     if value is None:
         return [svg.left(zero + 6, y + 11, missing)]
     length = float(value) * scale
@@ -71,13 +72,13 @@ def _bar(zero: float, y: float, value: float | bool | None, scale: float, series
 
 
 def weighted_sum(picture: WeightedSum) -> list[Markup]:
-    """A panel each."""
+    """One SVG per panel of the picture, all on one scale of colours."""
     scale = scale_of([list(map(list, picture.values)), list(map(list, picture.results))])
     return [_sum(picture, index, scale) for index in range(len(picture.panels))]
 
 
 def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
-    """One panel as SVG: the vectors, an arrow as thick as each weight, and their weighted sum."""
+    """Panel `index` as SVG: the vectors, an arrow as thick as each weight, and their weighted sum."""
     title, weights = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     result = picture.results[index]
     left = 12 + max(LETTER * svg.wide(svg.titled(label)) for label in picture.labels)
@@ -106,7 +107,7 @@ def _sum(picture: WeightedSum, index: int, scale: Scale) -> Markup:
 
 
 def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[Markup]:
-    """A vector as a row of coloured cells, each with its number."""
+    """A vector as a row of coloured cells, each with its number; (x, y) is its top left corner."""
     parts = []
     for index, value in enumerate(values):
         level, at = scale.shade(value), x + CELL * index
@@ -118,7 +119,8 @@ def _vector(x: float, y: float, values: Sequence[float], scale: Scale) -> list[M
 
 
 def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
-    """A line as thick as its weight, with the weight written above its first third; 0 draws nothing."""
+    """A line as thick as its weight (0 to 1), with the weight written above its first third; without a weight, a short
+    faint stroke at its start."""
     x, y = (start[0] + (end[0] - start[0]) * 0.3, start[1] + (end[1] - start[1]) * 0.3)
     number = svg.text(x + 4, y - 6 - 5 * weight, short(weight), ' font-size="11"')
     if weight <= 0:
@@ -130,7 +132,7 @@ def _arrow(start: svg.Point, end: svg.Point, weight: float) -> list[Markup]:
 
 
 def stream(picture: Stream) -> list[Markup]:
-    """One panel each: the stream runs down, as wide as its vectors are long."""
+    """One SVG per panel: the stream runs down, as wide as its vectors are long."""
     most = picture.most or max(
         size for _title, first, stages in picture.panels for size in (first, *(stage[2] for stage in stages))
     )
@@ -138,7 +140,9 @@ def stream(picture: Stream) -> list[Markup]:
 
 
 def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]], most: float) -> Markup:
-    """One panel as SVG: the stream downwards, as wide as its size at each stage, and the branch that each part adds."""
+    """One panel as SVG: the stream downwards, as wide as its size at each stage, and the branch that each part adds. A
+    stage is the branch's name, the size of what it adds, and the stream's size after it; `most` is the size drawn at
+    full width."""
     x, y = 56.0, 46.0
     inside = [svg.title(title), svg.text(x, 38, f"x  {short(first)}")]
     sentences, size = [f"x {short(first)}"], first
@@ -152,13 +156,14 @@ def _stream(title: str, first: float, stages: Sequence[tuple[str, float, float]]
 
 
 def _pipe(x: float, y: float, part: float, length: float = LEVEL) -> list[Markup]:
-    """A piece of the stream's line, `part` of its full width."""
+    """A piece of the stream's line, `part` (0 to 1) of its full width; x is its middle, y its top, in pixels."""
     width = 3 + PIPE * part
     return [svg.box(x - width / 2, y, width, length, f' style="fill:{svg.colour(0)}" fill-opacity=".55"')]
 
 
 def _branch(x: float, y: float, name: str, added: float, most: float) -> list[Markup]:
-    """Draws a branch, which reads the stream above and adds to it below; its bar is as long as what it adds."""
+    """The SVG of a branch, which reads the stream at (x, y) and adds to it below; its bar is as long as the size
+    `added`, of at most `most`."""
     left, right = 122, svg.WIDEST - 8
     out = f"M{svg.number(x)} {svg.number(y + 12)}H{left}"
     back = f"M{left} {svg.number(y + 46)}H{svg.number(x + 9)}"

@@ -13,11 +13,10 @@ from grader.report.terminal import failing_checks
 
 
 def lines(report: Report, folder: Path) -> Iterator[str]:
-    """One line for each step that fails: the place at which its code raised, else the start of its function or class,
-    and the message of the first failing check.
+    """Yields a line for each step that fails: the place in its file in `folder` at which the code raised, else the
+    start of its function or class, and the message of the first failing check.
 
-    A step that is not written yet has none: it is not a mistake.
-    """
+    A step that is not written yet has none: it is not a mistake."""
     for step in report.steps:
         if step.status in ("fail", "timeout"):
             check = next(iter(failing_checks(step)), None)
@@ -27,7 +26,8 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
 
 
 def line_of(file: Path, name: str) -> int:
-    """The line of a function's or class's definition; that of the syntax error in a file that has one; else 1."""
+    """The line number, from 1, of the top-level function or class `name` in a file; that of the syntax error in a file
+    that has one; 1 if the name is missing or the file can't be read."""
     try:
         body = parsed(file.read_bytes()).body
     except SyntaxError as error:
@@ -41,6 +41,7 @@ def line_of(file: Path, name: str) -> int:
 
 
 def _message(step: StepResult, check: CheckResult | None) -> str:
-    """The mistake's hint in one line, if it has a name; else the check's message."""
+    """One line of text: the check's title and the hint for the recognised mistake, else its message; the step's message
+    if `check` is None."""
     text = step.message if check is None else f"{check.title}: {check.hint or check.message or check.status}"
     return OBEYED.sub("", " ".join(text.split()))

@@ -36,24 +36,27 @@ class _Frame:
     slanted: bool
 
     def x(self, column: int) -> float:
+        """The left edge of a column."""
         return self.left + column * self.cell + (column // self.cut[1] * GAP if self.cut[1] else 0)
 
     def y(self, row: int) -> float:
+        """The upper edge of a row."""
         return self.top + row * self.cell + (row // self.cut[0] * GAP if self.cut[0] else 0)
 
 
 def panels(
-    picture: Matrices, among: Sequence[Matrices] = (), explained: Sequence[Sums | None] = (), first: int = 0
+    picture: Matrices, same_scale: Sequence[Matrices] = (), explained: Sequence[Sums | None] = (), first: int = 0
 ) -> list[Markup]:
-    """One panel for each matrix, the last with the scale of colours, which all the pictures in `among` share.
-    `explained` says how the cells of every panel of the whole picture arise, `first` which of these panels is the first
-    here."""
-    scale = scale_of(matrix for drawn in (among or [picture]) for _title, matrix in drawn.panels)
+    """One SVG for each matrix of the picture, the last one with the scale of colours, which fits all pictures in
+    `same_scale`. `explained` has the sums behind the cells of each panel of the figure that this picture is part of
+    (none: cells can't be pressed); `first` is the index of this picture's first panel among them."""
+    scale = scale_of(matrix for drawn in (same_scale or [picture]) for _title, matrix in drawn.panels)
     return [_panel(picture, index, scale, explained, first + index) for index in range(len(picture.panels))]
 
 
 def _scale_bar(scale: Scale, x: float, y: float) -> Markup:
-    """The colours, with the numbers at both ends."""
+    """The SVG of the colour scale, with the numbers at both ends, and 0 in the middle if there are negative ones; (x,
+    y) is the top left corner of the bar."""
     drawn = (Markup('<path style="{}" d="{}"/>').format(shade, path) for shade, path in scale.bar.items())
     across = STEP * BAR
     texts = [svg.right(-6, 10, short(scale.low)), svg.left(across + 6, 10, short(scale.high))]
@@ -66,11 +69,13 @@ def _scale_bar(scale: Scale, x: float, y: float) -> Markup:
 
 
 def _coloured(matrix: Grid) -> bool:
+    """True if the matrix has numbers; a mask, of booleans alone, needs no scale of colours."""
     return any(value is not None and not isinstance(value, bool) for line in matrix for value in line)
 
 
 def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Sums | None], number: int) -> Markup:
-    """One matrix as SVG, with labels, outlines of what differs, and the colour scale below the last one."""
+    """Matrix `index` of the picture as SVG, with labels, outlines of what differs, and the colour scale below the last
+    one; `explained[number]` has the sums behind its cells."""
     title, matrix = svg.titled(picture.panels[index][0]), picture.panels[index][1]
     rows, columns = len(matrix), len(matrix[0])
     frame = _frame(picture, rows, columns)
@@ -94,7 +99,7 @@ def _panel(picture: Matrices, index: int, scale: Scale, explained: Sequence[Sums
         inside += svg.cell_buttons(
             how, number, (rows, columns), lambda row, column: (frame.x(column), frame.y(row)), frame.cell
         )
-    return svg.svg(round(width), round(bottom), title, inside, _told(matrix), "group" if how else "img")
+    return svg.svg(round(width), round(bottom), title, inside, _description(matrix), "group" if how else "img")
 
 
 def _frame(picture: Matrices, rows: int, columns: int) -> _Frame:
@@ -112,7 +117,7 @@ def _slant(label: str) -> float:
 
 
 def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[Markup]:
-    """The labels of the rows and the columns, and the names of both axes."""
+    """The SVG texts of a matrix: the labels of its rows and columns, and the names of both axes."""
     every = 1 if frame.cell >= 17 else 4
     parts = []
     for row in range(rows):
@@ -135,7 +140,8 @@ def _labels(picture: Matrices, frame: _Frame, rows: int, columns: int) -> list[M
 
 
 def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scale: Scale, blank: bool) -> list[Markup]:
-    """One cell: its colour, and its number or sign if there is space."""
+    """The SVG of one cell: its colour, and its number or sign if there is space. A None is a × or, with `blank`, an
+    empty box."""
     x, y, cell = frame.x(column), frame.y(row), frame.cell
     if value is None and blank:
         return [svg.box(x + 0.5, y + 0.5, cell - 1, cell - 1, ' fill="none" stroke="currentColor" stroke-opacity=".2"')]
@@ -152,7 +158,7 @@ def _cell(frame: _Frame, row: int, column: int, value: float | bool | None, scal
 
 
 def _outline(frame: _Frame, row: int, column: int) -> Markup:
-    """The outline of a cell, light on dark: one of the two is visible on any colour, and on paper."""
+    """The outline of a cell, white on black: one of the two is visible on any colour, and on paper."""
     x, y, side = frame.x(column) + 2, frame.y(row) + 2, frame.cell - 4
     both = (
         svg.box(x, y, side, side, f' fill="none" stroke="{ink}" stroke-width="{width}"')
@@ -161,7 +167,7 @@ def _outline(frame: _Frame, row: int, column: int) -> Markup:
     return Markup("").join(both)
 
 
-def _told(matrix: Grid) -> str:
+def _description(matrix: Grid) -> str:
     """The numbers of a small matrix, row by row, for readers who can't see it; for a large one, that it is shown as
     colours alone."""
     if max(len(matrix), len(matrix[0])) > MOST_TOLD:

@@ -116,7 +116,8 @@ class Scale:
 
 
 def drawing(parting: Parting) -> Drawing:
-    """The expected matrix and the learner's, on one colour scale, side by side or one below the other."""
+    """The layout of the expected matrix and the learner's, on one colour scale and with the cells that differ
+    outlined."""
     both = parting.expected, parting.got
     rows, columns = len(parting.expected), len(parting.expected[0])
     largest = max(rows, columns)
@@ -134,14 +135,14 @@ def drawing(parting: Parting) -> Drawing:
 
 
 def written(value: Value) -> str:
-    """A value as text, for tables and sentences."""
+    """A value as text, for tables and sentences; None, which is NaN or infinity, is ×."""
     if isinstance(value, bool):
         return str(value)
     return "×" if value is None else f"{value:.6g}"
 
 
 def short(value: Value) -> str:
-    """A value as text that fits into a cell of the picture."""
+    """A value as text of at most NUMBER_WIDTH characters, if it can be: it fits into a cell of the picture."""
     if value is None or isinstance(value, bool):
         return written(value)
     texts = [re.sub(r"e\+?(-?)0*", r"e\1", format(value, form)) for form in (".3g", ".2g", ".1g", ".0e")]
@@ -149,25 +150,25 @@ def short(value: Value) -> str:
 
 
 def fill(shade: int) -> str:
-    """The style of a cell with so much of a colour."""
+    """The CSS of a cell's colour: `shade` goes from -LEVELS, full orange, by 0, the paper, to LEVELS, full blue."""
     return f"fill:{NEGATIVE if shade < 0 else POSITIVE};fill-opacity:{abs(shade) / LEVELS:g}"
 
 
 def ink(shade: int) -> str:
-    """The colour that contrasts more with a cell's, black or white, in light and in dark (WCAG's relative
-    luminance)."""
+    """The CSS colour that contrasts more with a cell of this shade, black or white, in light and in dark (WCAG's
+    relative luminance)."""
     return INKS[_is_pale(shade, *LIGHT), _is_pale(shade, *DARK)]
 
 
 def _level(part: float) -> int:
-    """The share of a colour, 0 to 1, for a number that is this far from 0."""
+    """The shade, -LEVELS to LEVELS, of a number that is at `part` of the scale, -1 to 1; 0 if it is not finite."""
     if not math.isfinite(part):
         return 0
     return round(math.copysign(min(abs(part), 1.0) ** GAMMA * LEVELS, part))
 
 
 def _is_pale(shade: int, page: Colour, positive: Colour, negative: Colour) -> bool:
-    """Whether black text on this shade has more contrast than white."""
+    """Whether black text on this shade has more contrast than white, on a page with these colours (RGB, 0 to 255)."""
     part = abs(shade) / LEVELS
     mixed = [a + (b - a) * part for a, b in zip(page, negative if shade < 0 else positive, strict=True)]
     linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (one / 255 for one in mixed)]
@@ -176,14 +177,16 @@ def _is_pale(shade: int, page: Colour, positive: Colour, negative: Colour) -> bo
 
 
 def _cell(largest: int) -> int:
-    """The side of a cell; even, so that its centre is a whole pixel."""
+    """The side of a cell in pixels, if a matrix has at most `largest` rows and columns; even, so that its centre is a
+    whole pixel."""
     if largest <= NUMBERED:
         return 60 if largest <= NUMBERED // 2 else 48
     return 28 if largest <= 2 * NUMBERED else 16
 
 
 def scale_of(matrices: Iterable[Matrix]) -> Scale:
-    """The scale that suits all of these."""
+    """The scale for all numbers of the matrices: symmetric around 0 if one is negative, 0 to 1 if none is larger, else
+    from the smallest to the largest."""
     values = [float(value) for matrix in matrices for line in matrix for value in line if value is not None] or [0.0]
     low, high = min(values), max(values)
     if low < 0:
@@ -193,8 +196,8 @@ def scale_of(matrices: Iterable[Matrix]) -> Scale:
 
 
 def _panel(matrix: Matrix, scale: Scale, cell: int) -> Panel:
-    """The areas of one colour, and the numbers by their colour, in pixels; NaN and infinities always have their
-    number."""
+    """The areas of each colour in cells, and the numbers by their ink in pixels; NaN and infinities (None) always have
+    their sign."""
     shades = [[None if value is None else scale.shade(value) for value in line] for line in matrix]
     numbered = max(len(matrix), len(matrix[0])) <= NUMBERED
     numbers: dict[str, list[Number]] = defaultdict(list)

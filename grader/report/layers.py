@@ -8,7 +8,8 @@ from grader.base.language import gettext as _
 
 
 def missing(isolation: Collection[str]) -> list[str]:
-    """One sentence for each layer of Linux that was not in force, the most important first."""
+    """One sentence for each layer of Linux that `isolation`, the names of those in force, lacks; the most important
+    first."""
     meaning = {
         "seccomp": _("Without seccomp a submission may open connections, start programs and signal other processes."),
         "landlock": _("Without landlock a submission may read every file that the grading user may read."),

@@ -42,12 +42,13 @@ class Figure:
 
     @property
     def has_sums(self) -> bool:
-        """Whether a cell can be pressed."""
+        """True if a cell of the picture can be pressed to see its sum."""
         return any("data-sum" in panel for frame in self.frames for still in frame for panel in still)
 
 
 def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
-    """A lesson for a page that has pictures.css and pictures.js: its text, and its pictures drawn if it has them."""
+    """A lesson's Markdown as HTML for a page that has pictures.css and pictures.js. `pictures` are by their name in the
+    lesson; without one there, the picture in characters stays."""
     parts = []
     place = 0
     for match in PLACE.finditer(lesson):
@@ -65,7 +66,7 @@ def fragment(lesson: str, pictures: Mapping[str, Picture]) -> Markup:
 
 
 def figure(picture: Picture, caption: str) -> Markup:
-    """A picture, and what to see in it as Markdown."""
+    """A picture as HTML, with its caption: a line of Markdown that says what to see in it."""
     shown = Figure([_frame(picture, 0)], formatted(caption, inline=True))
     if isinstance(picture, Slider):
         drawn = [_frame(picture, number) for number in range(len(picture.frames))]
@@ -75,37 +76,38 @@ def figure(picture: Picture, caption: str) -> Markup:
 
 
 def panels(picture: Picture) -> list[Markup]:
-    """A picture as SVG, panel by panel; of several frames, the one that is first."""
+    """A picture as SVG, panel by panel; of a slider, the frame that is shown first."""
     frame = _frame(picture, picture.at if isinstance(picture, Slider) else 0, with_sums=False)
     return [panel for still in frame for panel in still]
 
 
 def _frame(picture: Picture, number: int, *, with_sums: bool = True) -> list[list[Markup]]:
-    """One frame, still by still; a matrix is on the same scale as the matrices in its position in other frames.
-    `with_sums`: cells can be pressed."""
+    """The SVGs of one frame: for each picture in it, one per panel. A slider's frame has this `number` (from 0), and
+    its matrices are on the same scale as those in their position in other frames. `with_sums`: cells can be pressed."""
     stills = picture.frames[number] if isinstance(picture, Slider) else _stills(picture)
     matrices = [still.panels if isinstance(still, Matrices) else [] for still in stills]
     behind = [matrix for still in stills if isinstance(still, Matrices) for matrix in still.behind]
     explained = sums.explain([matrix for panels in matrices for _title, matrix in panels], behind) if with_sums else []
     made, first = [], 0
     for index, still in enumerate(stills):
-        among = [frame[index] for frame in picture.frames if index < len(frame)] if isinstance(picture, Slider) else []
-        made.append(_still(still, [other for other in among if isinstance(other, Matrices)], explained, first))
+        others = [frame[index] for frame in picture.frames if index < len(frame)] if isinstance(picture, Slider) else []
+        made.append(_panels(still, [other for other in others if isinstance(other, Matrices)], explained, first))
         first += len(matrices[index])
     return made
 
 
 def _stills(picture: Sheet | Still) -> Sequence[Still]:
+    """The pictures that are shown side by side: those of a sheet, else this one alone."""
     return picture.stills if isinstance(picture, Sheet) else [picture]
 
 
-def _still(
-    picture: Still, among: Sequence[Matrices], explained: Sequence[sums.Sums | None], first: int
+def _panels(
+    picture: Still, same_scale: Sequence[Matrices], explained: Sequence[sums.Sums | None], first: int
 ) -> list[Markup]:
-    """The SVGs of a picture, one per panel. The colours fit all of `among`; `explained` are the sums of its cells."""
+    """The SVGs of a picture, one per panel; colours, `explained` sums and `first` are as in `grids.panels`."""
     match picture:
         case Matrices():
-            return grids.panels(picture, among, explained, first)
+            return grids.panels(picture, same_scale, explained, first)
         case Bars():
             return diagrams.bars(picture)
         case WeightedSum():
@@ -116,7 +118,8 @@ def _still(
 
 
 def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[str, dict[str, str]]]:
-    """A lesson for a cell of a notebook: its Markdown, and the pictures that it shows as the cell's attachments."""
+    """A lesson for a cell of a notebook: its Markdown, and the pictures that it shows as the cell's attachments, file
+    name to MIME type to base64."""
     attached: dict[str, dict[str, str]] = {}
 
     def shown(match: re.Match[str]) -> str:
@@ -134,7 +137,7 @@ def in_a_cell(lesson: str, pictures: Mapping[str, Picture]) -> tuple[str, dict[s
 
 
 def _part(text: str) -> Markup:
-    """Text between two pictures: what in it is too wide scrolls by itself."""
+    """Markdown between two pictures as HTML; a formula or a table that is too wide scrolls by itself."""
     parts = FORMULA.split(text)  # text, formula, text, …
     shown = [formula(part) if number % 2 else formatted(part) for number, part in enumerate(parts)]
     return Markup('<div class="part">\n{}</div>').format(Markup("\n").join(shown))
@@ -144,8 +147,8 @@ def _part(text: str) -> Markup:
 
 
 def formula(latex: str) -> Markup:
-    """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX without the converter, or if it
-    is no formula but HTML."""
+    """A formula as a line of HTML that scrolls by itself if it is too wide; its LaTeX as code if the converter is not
+    installed, or if it is no formula but HTML."""
     try:
         html = None if HTML.search(latex) else _converted(latex)
     except ModuleNotFoundError:
@@ -157,7 +160,7 @@ def formula(latex: str) -> Markup:
 
 @cache
 def _converted(latex: str) -> Markup:
-    """A formula in LaTeX as MathML."""
+    """A formula in LaTeX as MathML. Raises ModuleNotFoundError without the package latex2mathml."""
     from latex2mathml import converter  # takes a while to load, and only lessons on a page need it
 
     supported = latex.replace("\\!", "").replace("{aligned}", "{split}")  # the converter's name for the same
@@ -166,5 +169,5 @@ def _converted(latex: str) -> Markup:
 
 
 def with_formulas(text: str) -> str:
-    """Markdown in which each formula is HTML."""
+    """The same Markdown with each formula (a paragraph in $$) as HTML."""
     return FORMULA.sub(lambda match: str(formula(match[1])), text)

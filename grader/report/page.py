@@ -63,7 +63,7 @@ class FurtherPictures:
 
     @property
     def images(self) -> list[str]:
-        """The panels as addresses of images."""
+        """The panels as `data:` addresses of images, on white."""
         return [svg.standalone(panel) for panel in self.panels]
 
 
@@ -81,12 +81,12 @@ class HeatMap:
 
     @property
     def images(self) -> list[str]:
-        """The pictures as addresses of images, on white: an untrusted notebook shows no SVG of its own."""
+        """The pictures as `data:` addresses of images, on white: an untrusted notebook shows no SVG of its own."""
         return [svg.standalone(panel) for panel in (*self.panels, self.scale) if panel]
 
     @property
     def has_sums(self) -> bool:
-        """Whether a cell can be pressed."""
+        """True if a cell can be pressed to see its sum."""
         return any("data-sum" in panel for panel in self.panels)
 
     @property
@@ -131,26 +131,26 @@ class StepView:
 
 
 def html(report: Report, *, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None) -> str:
-    """The whole page, in the language in use; without `every_picture`, heat maps of each step's first failing check.
+    """The report as a whole HTML page, in the language in use. Without `every_picture`, each step's first failing check
+    has a heat map and the others have not: a class's pages stay small.
 
     `of_class`: the page is handed out. It has the student's name, and neither the seed nor a command that students
-    lack. `hints` of each step, as Markdown, are shown one at a time.
-    """
+    lack. `hints` of each step, as Markdown, are shown one at a time."""
     return _filled("report.html.j2", report, every_picture, of_class, hints)
 
 
 def fragment(report: Report, hints: Hints | None = None) -> str:
-    """The steps in detail, to embed in another page: what a notebook shows, with heat maps as images."""
+    """The steps in detail as HTML, to embed in another page: what a notebook shows, with heat maps as images."""
     return _filled("verdict.html.j2", report, hints=hints)
 
 
 def view(step: StepResult) -> StepView:
-    """A step as the pieces of a report show it."""
-    return _steps([step], every_picture=True, hints={})[0]
+    """A step's result prepared for templates that show it: with every picture, without hints."""
+    return _step_views([step], every_picture=True, hints={})[0]
 
 
-def of_pieces() -> dict[str, Any]:
-    """The values that a template passes to the parts of a report that it shows."""
+def template_values() -> dict[str, Any]:
+    """The variables and functions that every template needs that includes a part of a report."""
     return {
         "language": language.current(), "as_images": False, "number": reports.number, "coded": coded,
         "marks": {status: mark for status, (mark, _style) in reports.MARKS.items()}, "status_word": reports.status_word,
@@ -159,7 +159,8 @@ def of_pieces() -> dict[str, Any]:
 
 
 def formatted(markdown: str, *, inline: bool = False) -> Markup:
-    """Markdown of ours as HTML, or `inline` a line of it; what looks like HTML in it stays text."""
+    """Markdown of the kit's own as HTML, or with `inline` one line of it without a paragraph; what looks like HTML in
+    it stays text."""
     parser = _markdown()
     if inline:
         return Markup(parser.renderInline(markdown))
@@ -168,8 +169,8 @@ def formatted(markdown: str, *, inline: bool = False) -> Markup:
 
 @cache  # cached: a class has a page per student, and compiling the template takes longer than rendering it
 def environment(*further: Path) -> Environment:
-    """Renders the templates in this room and in `further` folders; text is escaped, its control characters made
-    visible."""
+    """The Jinja environment with the templates of this room and of `further` folders; text is escaped, its control
+    characters made visible."""
     templates = Environment(
         loader=FileSystemLoader([TEMPLATES, *further]), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
@@ -180,21 +181,22 @@ def environment(*further: Path) -> Environment:
 
 @cache
 def _markdown() -> MarkdownIt:
+    """A Markdown parser that knows tables and takes HTML for text."""
     return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def _filled(
     template: str, report: Report, every_picture: bool = True, of_class: bool = False, hints: Hints | None = None
 ) -> str:
-    """A template filled with the report: the whole page, or one of its forms."""
+    """The HTML that the template, a file name in `templates/`, makes of the report; the options are those of `html`."""
     following = reports.next_step(report)
     shown_hints = {name: [formatted(hint) for hint in ones] for name, ones in (hints or {}).items()}
-    steps = _steps(report.steps, every_picture, shown_hints)
+    steps = _step_views(report.steps, every_picture, shown_hints)
     in_detail = {step.result.name for step in steps if step.detailed}
     title = _("Attention from scratch")
     to_do = following.name if following and following.name not in in_detail else ""
     return environment().get_template(template).render(
-        **of_pieces() | {"as_images": template == "verdict.html.j2"}, report=report,
+        **template_values() | {"as_images": template == "verdict.html.j2"}, report=report,
         title=f"{title}: {reports.plain(report.submission)}" if of_class else title,
         result=reports.score_of(report), is_open=bool(reports.why_open(report)),
         again="" if of_class
@@ -209,7 +211,7 @@ def _filled(
 
 
 def show_in_browser(page: Path) -> bool:
-    """Opens a page in a browser; False without a browser."""
+    """Opens an HTML file in the browser; False without a browser."""
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
@@ -217,7 +219,7 @@ def show_in_browser(page: Path) -> bool:
 
 
 def blocks(message: str) -> list[Block]:
-    """A check's message, line by line, sorted by what the lines are."""
+    """A check's message as blocks: adjacent lines of one kind together."""
     found: list[Block] = []
     codes = {_label(line) for line in (_("called    {call}"), _("expected  {expected}"), _("got       {got}"))}
     for line in message.splitlines():
@@ -252,7 +254,7 @@ def linked(text: str, has_code: bool = True, *, opens: Callable[[str, str], str]
 
 
 def coded(text: str) -> Markup:
-    """A sentence with names in `backquotes`, as HTML."""
+    """A text as HTML, with what is in `backquotes` as code; all of it as it is if a backquote has no partner."""
     parts = [escape(reports.plain(part)) for part in text.split("`")]
     if len(parts) % 2 == 0:  # an unpaired backquote, shown as it is
         return escape(reports.plain(text))
@@ -261,9 +263,9 @@ def coded(text: str) -> Markup:
 
 
 def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matrix] | None = None) -> HeatMap:
-    """The matrices of a parting, drawn on one colour scale; `name` is unique on the page. `own` is what the second one
-    is called if the reader is not who made it. With `operands`, matrices that went in, a cell can be pressed to see
-    its sum."""
+    """The expected and the actual matrix, drawn on one colour scale; `name`, which the ids of its elements start with,
+    is unique on the page. `own` is the title of the actual one if the reader did not make it. With `operands`, matrices
+    that went into the call, a cell can be pressed to see its sum."""
     facts, notes = _described(parting)
     titles = _("expected"), own or _("yours")
     tables = [
@@ -289,8 +291,9 @@ def heat_map(parting: Parting, name: str, own: str = "", operands: Sequence[Matr
 
 
 def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> list[list[Markup]]:
-    """The buttons of each of the two matrices: one for every cell with a known sum. Each matrix is explained by itself:
-    the expected one says nothing about how a wrong number arose."""
+    """The SVG buttons of each of the two matrices, with cells of this side in pixels: one for every cell with a known
+    sum; empty lists without operands. Each matrix is explained on its own: the expected one says nothing about how a
+    wrong number arose."""
     rows: list[list[Markup]] = []
     for index, matrix in enumerate((parting.expected, parting.got)):
         how = sums.explain([matrix], operands)[0] if operands else None
@@ -302,7 +305,7 @@ def _buttons(parting: Parting, side: int, operands: Sequence[Matrix] | None) -> 
 
 
 def _described(parting: Parting) -> tuple[list[str], list[str]]:
-    """A description of a parting's picture, with what no picture shows."""
+    """The sentences that describe a picture of two matrices, and those among them with what it does not show."""
     count = sum(map(sum, parting.differs))
     row, column = parting.place
     facts = [
@@ -324,7 +327,8 @@ def _described(parting: Parting) -> tuple[list[str], list[str]]:
 
 
 def _further(parting: Parting) -> FurtherPictures | None:
-    """The picture of numbers that are curves or arrows, with its caption; None for others."""
+    """The columns that differ drawn as curves or arrows, with a caption, if the check says that they are such; else
+    None."""
     picture = pictures.of_parting(parting)
     if picture is None:
         return None
@@ -344,8 +348,8 @@ def _facts(report: Report, of_class: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
-    """The steps as the template reads them."""
+def _step_views(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str, list[Markup]]) -> list[StepView]:
+    """The steps as the template reads them; `hints` are HTML, by the step's name."""
     return [
         StepView(
             result=step,
@@ -361,7 +365,8 @@ def _steps(steps: Sequence[StepResult], every_picture: bool, hints: Mapping[str,
 
 
 def _failing(step: StepResult, every_picture: bool) -> list[CheckView]:
-    """The checks that do not pass; those that fail for one reason are one."""
+    """The checks that do not pass, for the template; those that fail for one reason are one. Without `every_picture`
+    only the first has a picture."""
     shown: list[CheckView] = []
     numbers = {id(check): index for index, check in enumerate(step.checks)}
     for check in reports.failing_checks(step):
@@ -383,5 +388,5 @@ def _shown(value: Any) -> Any:
 
 
 def _label(line: str) -> str:
-    """The label of a message in the language in use."""
+    """The first word of a line of a message, which is its label."""
     return line.split(maxsplit=1)[0]

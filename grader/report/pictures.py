@@ -128,7 +128,8 @@ Picture = Still | Sheet | Slider
 
 
 def rounded(numbers: Any, digits: int = 4) -> Any:
-    """Numbers of a tensor or an array as lists, as many digits as a picture can show; what is not finite is None."""
+    """The numbers of a tensor, an array or nested lists as nested lists, floats rounded to so many significant digits;
+    NaN and infinity become None."""
     if hasattr(numbers, "tolist"):
         numbers = numbers.tolist()
     if isinstance(numbers, list | tuple):
@@ -139,8 +140,8 @@ def rounded(numbers: Any, digits: int = 4) -> Any:
 
 
 def of_parting(parting: Parting) -> Curves | Arrows | None:
-    """The picture of a parting as arrows or curves, if the check says that its numbers are such. None if nothing can be
-    drawn: an infinity, or an odd number of columns."""
+    """The columns that differ in a parting as arrows or curves, if the check says that its numbers are such; None if it
+    doesn't, or if they can't be drawn: an infinity, or arrows with an odd number of columns."""
     expected, got = ([[_finite(value) for value in row] for row in part] for part in (parting.expected, parting.got))
     if any(value is None for row in [*expected, *got] for value in row):
         return None
@@ -172,6 +173,7 @@ def caption(parting: Parting) -> str:
 
 
 def _finite(value: float | bool | None) -> float | None:
+    """The value as a float; None unless it is finite."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -179,7 +181,7 @@ def _finite(value: float | bool | None) -> float | None:
 
 
 def drawn(picture: Curves | Arrows, titled: str = "{title}") -> list[Markup]:
-    """One panel each; `titled` words a title."""
+    """One SVG per panel; its title is put into `titled`, a format with {title}."""
     if isinstance(picture, Curves):
         return [_curves(picture, titled.format(title=_(title)), lines) for title, lines in picture.panels]
     return [_arrows(picture, titled.format(title=_(title)), sets) for title, sets in picture.panels]
@@ -218,13 +220,17 @@ class _Axes:
     """The axes of a panel of curves: from numbers to pixels."""
 
     def __init__(self, top: int, first: float, last: float, low: float, high: float, logarithmic: bool) -> None:
+        """`top` is the upper edge in pixels; x goes from `first` to `last`, y from `low` to `high`, all of them
+        values."""
         self.top, self.first, self.last, self.low, self.high = top, first, last, low, high
         self.logarithmic = logarithmic
 
     def x(self, value: float) -> float:
+        """The pixel of a value on the horizontal axis."""
         return LEFT + (WIDTH - LEFT - RIGHT) * self._part(value, self.first, self.last)
 
     def y(self, value: float) -> float:
+        """The pixel of a value on the vertical axis."""
         return self.top + HEIGHT * (1 - self._part(value, self.low, self.high))
 
     def ticks(self, low: float, high: float) -> list[float]:
@@ -239,6 +245,7 @@ class _Axes:
         return [round(number * width, 10) for number in range(math.ceil(low / width), math.floor(high / width) + 1)]
 
     def _part(self, value: float, low: float, high: float) -> float:
+        """The position of a value between `low` and `high`, 0 to 1; 0.5 if they are equal."""
         if self.logarithmic:
             value, low, high = math.log10(value), math.log10(low), math.log10(high)
         return (value - low) / (high - low) if high > low else 0.5
@@ -274,7 +281,7 @@ def _arrows(picture: Arrows, title: str, sets: Sequence[Sequence[Point]]) -> Mar
 
 
 def _tip(end: Point, number: int) -> Markup:
-    """The dot at the end of an arrow."""
+    """The dot at the end of an arrow, in the colour of series `number`."""
     return Markup('<circle cx="{}" cy="{}" r="3.5" style="fill:{}"/>').format(
         svg.number(end[0]), svg.number(end[1]), svg.colour(number)
     )

@@ -23,7 +23,7 @@ def raised_at(check: CheckResult) -> int:
 
 
 def named_line(text: str) -> re.Match[str] | None:
-    """Finds the line of code that a text names: its `line` and `file`."""
+    """The match for the line of code that a message names, with the groups `line` and `file`; None if it names none."""
     anywhere, at_the_end = (
         _("at line {line} of {file}: {source}"),
         _("the code was at line {line} of {file}, in {function}"),
@@ -36,7 +36,7 @@ def named_line(text: str) -> re.Match[str] | None:
 
 
 def more(count: int, *, alike: bool = False) -> str:
-    """A sentence that counts the step's other failing checks, and those of them with the same reason."""
+    """A sentence that says that `count` other checks of the step fail; with `alike`, for the same reason."""
     if alike:
         several = _("{count} more checks fail for the same reason.", count=count)
         return _("1 more check fails for the same reason.") if count == 1 else several

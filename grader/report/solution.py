@@ -11,7 +11,8 @@ from grader.base.language import gettext as _
 
 
 def terminal(step: str, reference: str, ways: Sequence[tuple[str, str, str]]) -> RenderableType:
-    """The code of the reference and of each way: its name, what it trades, and its code."""
+    """The code of the reference and of each other way for rich to print. A way is its name, a sentence on what it
+    trades for what, and its code."""
     shown: list[RenderableType] = [Text(f"{step}: " + _("the reference"), "bold"), Text(), _code(reference)]
     for name, trades, code in ways:
         shown += [Text(), Text(name, "bold"), Text(trades), Text(), _code(code)]

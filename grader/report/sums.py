@@ -39,12 +39,15 @@ Sums = Callable[[int, int], Sum | None]  # None for a cell without a number
 
 
 def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[Sums | None]:
-    """For each panel, the sums by which its cells follow from the other panels and from the `operands`, which are not
-    drawn; None if they don't."""
+    """For each panel, a function of row and column that returns the sum by which the cell follows from the other panels
+    and from the `operands`, which are not drawn; None for a panel that doesn't follow from them."""
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
 
     def of_drawn(index: int, how: Explained) -> Sums:
+        """The sums of a panel, without cells that are not drawn."""
+
         def explained(row: int, column: int) -> Sum | None:
+            """The sum of the cell in this row and column; None if the cell has no number."""
             if panels[index][row][column] is None:
                 return None
             whole = how(row, column)
@@ -52,13 +55,13 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[S
 
         return explained
 
-    found = (_of(index, every) for index in range(len(panels)))
+    found = (_explanation(index, every) for index in range(len(panels)))
     return [of_drawn(index, how) if how else None for index, how in enumerate(found)]
 
 
 def in_call(call: str) -> list[Matrix]:
-    """The matrices that a message writes out as a call's arguments, and what attention makes of the first two: their
-    scaled products, and the softmax of those."""
+    """The matrices among the arguments of a call, written as Python source, and what attention makes of the first two:
+    their scaled products, and the softmax of those. Empty if it isn't a call."""
     try:
         called = ast.parse(call.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -90,23 +93,25 @@ def _is_matrix(value: object) -> bool:
 
 
 def _numbers(matrix: Matrix) -> Rows | None:
-    """The matrix if it holds numbers, else None; a cell without a number is minus infinity: hidden before a softmax."""
+    """The matrix as floats, None as minus infinity (hidden before a softmax); None for the whole if it is empty or has
+    booleans."""
     if not matrix or not matrix[0] or any(isinstance(value, bool) for line in matrix for value in line):
         return None
     return [[-math.inf if value is None else float(value) for value in line] for line in matrix]
 
 
-def _of(index: int, every: Sequence[Rows | None]) -> Explained | None:
-    """The explanation of one panel by the others; None if it has none, or is too large or too plain."""
-    target = every[index]
+def _explanation(index: int, matrices: Sequence[Rows | None]) -> Explained | None:
+    """The explanation of matrix `index` by the others; None if it has none, is too large, or has fewer than three
+    different numbers."""
+    target = matrices[index]
     if target is None or max(len(target), len(target[0])) > MOST_CELLS or len({*chain(*target)} - {-math.inf}) < 3:
         return None
-    others = [(number, rows) for number, rows in enumerate(every) if rows is not None and number != index]
-    return next(_ways(target, others), None)
+    others = [(number, rows) for number, rows in enumerate(matrices) if rows is not None and number != index]
+    return next(_explanations(target, others), None)
 
 
-def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explained]:
-    """Every way in which a matrix follows from two of the others."""
+def _explanations(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explained]:
+    """Yields every way in which a matrix follows from one or two of the others, which come with their index."""
     for first, second in product(others, others):
         yield from _as_products(target, first, second)
     for scores in others:
@@ -120,7 +125,8 @@ def _ways(target: Rows, others: Sequence[tuple[int, Rows]]) -> Iterator[Explaine
 
 
 def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as scaled products of the rows of two others, if it is that."""
+    """Yields the matrix's explanation as scaled products of the rows of two others, each with its index, if it is
+    that."""
     (_one, left), (_two, right) = first, second
     if len(left[0]) != len(right[0]) or len(left[0]) > MOST_TERMS or (len(left), len(right)) != _size(target):
         return
@@ -132,7 +138,7 @@ def _as_products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows]
 
 
 def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as a softmax of scores, or as scores over a root, if it is that."""
+    """Yields the matrix's explanation as a softmax of scores, or as scores over a root, if it is that."""
     rows = scores[1]
     vary = any(
         len({score for score, weight in zip(line, weights, strict=True) if weight > 0}) > 1
@@ -148,7 +154,8 @@ def _as_shares(target: Rows, scores: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_parts(target: Rows, whole: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as parts of the sums of its rows, if it is that and the sums are not 1 already."""
+    """Yields the matrix's explanation as parts of the sums of the rows of `whole`, if it is that and the sums are not 1
+    already."""
     sums = [sum(line) for line in whole[1]]
     if any(not math.isfinite(total) or total <= 0 for total in sums) or max(sums) - min(sums) < NEAR:
         return
@@ -157,7 +164,8 @@ def _as_parts(target: Rows, whole: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as weights after dropout, if it is that: entries are zero or scaled up by the rate."""
+    """Yields the matrix's explanation as weights after dropout, if it is that: entries are zero or scaled up by the
+    rate."""
     pairs = [pair for lines in zip(target, weights[1], strict=True) for pair in zip(*lines, strict=True)]
     after, before = (sum(pair[side] for pair in pairs if pair[0] > 0) for side in (0, 1))
     rate = round(20 * (1 - before / after)) / 20 if after > before > 0 else 0.0
@@ -167,7 +175,7 @@ def _as_dropped(target: Rows, weights: tuple[int, Rows]) -> Iterator[Explained]:
 
 
 def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as weighted sums of the rows of `values`, if it is that."""
+    """Yields the matrix's explanation as weighted sums of the rows of `values`, if it is that."""
     (_one, left), (_two, right) = weights, values
     if len(left[0]) == len(right) <= MOST_TERMS and (len(left), len(right[0])) == _size(target):
         columns = list(zip(*right, strict=True))
@@ -176,10 +184,11 @@ def _as_weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Row
 
 
 def _as_running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -> Iterator[Explained]:
-    """The matrix as what flash attention keeps of each query, if it is that: a maximum, a denominator, a context."""
+    """Yields the matrix's explanation as what flash attention keeps of each query, if it is that: a maximum, a
+    denominator, a context."""
     (_one, rows), (_two, down) = scores, values
     fit = len(rows) == len(target) and len(rows[0]) == len(down) <= MOST_TERMS and len(target[0]) == len(down[0]) + 2
-    if fit and _holds(target, [_kept(line, down) for line in rows]):
+    if fit and _holds(target, [_running_values(line, down) for line in rows]):
         yield _running(target, scores, values)
 
 
@@ -194,6 +203,7 @@ def _products(target: Rows, first: tuple[int, Rows], second: tuple[int, Rows], d
     """Explains each cell as a product of two rows, over a `divisor`."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         left, right = first[1][row], second[1][column]
         text = products(left, right, divisor, target[row][column])
         return Sum(text, _row(first[0], row, left) + _row(second[0], column, right))
@@ -205,6 +215,7 @@ def _exponentials(target: Rows, scores: tuple[int, Rows]) -> Explained:
     """Explains each cell as an exponential over the sum of its row's."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line, weights = scores[1][row], target[row]
         seen = [number for number, weight in enumerate(weights) if weight > 0]
         cells = [(scores[0], row, number) for number in (seen if weights[column] else [column])]
@@ -217,6 +228,7 @@ def _parts(target: Rows, whole: tuple[int, Rows]) -> Explained:
     """Explains each cell as a part of its row's sum."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line = whole[1][row]
         text = f"{_short(line[column])} / ({_terms(list(map(_short, line)))}) = {_short(target[row][column])}"
         return Sum(text, _row(whole[0], row, line))
@@ -228,6 +240,7 @@ def _running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -
     """Explains each cell as a maximum of scores, a sum of exponentials, or their weighted sum over that."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line = scores[1][row]
         seen = [number for number, score in enumerate(line) if score > -math.inf]
         most, result = max(line), _short(target[row][column])
@@ -240,7 +253,7 @@ def _running(target: Rows, scores: tuple[int, Rows], values: tuple[int, Rows]) -
         down = [values[1][number][column - 2] for number in seen]
         text = _terms([f"{power}·{_short(value)}" for power, value in zip(powers, down, strict=True)])
         cells += [(values[0], number, column - 2) for number in seen]
-        return Sum(f"({text}) / {_short(_kept(line, values[1])[1])} = {result}", cells)
+        return Sum(f"({text}) / {_short(_running_values(line, values[1])[1])} = {result}", cells)
 
     return explained
 
@@ -249,6 +262,7 @@ def _quotients(target: Rows, scores: tuple[int, Rows], root: str) -> Explained:
     """Explains each cell as a score over a root."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         text = f"{_short(scores[1][row][column])} / {root} = {_short(target[row][column])}"
         return Sum(text, [(scores[0], row, column)])
 
@@ -259,6 +273,7 @@ def _dropped(target: Rows, weights: tuple[int, Rows], rate: float) -> Explained:
     """Explains each cell as a weight after dropout."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         return Sum(dropped(weights[1][row][column], rate, target[row][column]), [(weights[0], row, column)])
 
     return explained
@@ -268,6 +283,7 @@ def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows])
     """Explains each cell as a weighted sum of a column of values."""
 
     def explained(row: int, column: int) -> Sum:
+        """The sum of the cell in this row and column."""
         line, down = weights[1][row], [each[column] for each in values[1]]
         cells = [(values[0], number, column) for number in range(len(down))]
         return Sum(products(line, down, "", target[row][column]), _row(weights[0], row, line) + cells)
@@ -279,7 +295,8 @@ def _weighted(target: Rows, weights: tuple[int, Rows], values: tuple[int, Rows])
 
 
 def products(left: Sequence[float], right: Sequence[float], divisor: str, result: float) -> str:
-    """A score's row of products, or the weighted sum of a column of values."""
+    """The text of a score's row of products over `divisor` (text, empty for none), or of the weighted sum of a column
+    of values."""
     text = _terms([f"{_short(a)}·{_short(b)}" for a, b in zip(left, right, strict=True)])
     if divisor:
         text = f"({text}) / {divisor} = {_short(_dot(left, right))} / {divisor}"
@@ -287,7 +304,8 @@ def products(left: Sequence[float], right: Sequence[float], divisor: str, result
 
 
 def share(scores: Sequence[float], seen: Sequence[int], column: int, result: float) -> str:
-    """A weight: the exponential of its score over the sum of those that are `seen`."""
+    """The text of a softmax weight: the exponential of the score at `column` over the sum of those at the indices in
+    `seen`."""
     if column not in seen:
         return "exp(−∞) = 0"
     most = max(scores[number] for number in seen)
@@ -302,7 +320,7 @@ def share(scores: Sequence[float], seen: Sequence[int], column: int, result: flo
 
 
 def dropped(weight: float, rate: float, result: float) -> str:
-    """A weight after dropout."""
+    """The text of a weight after dropout."""
     return f"{_short(weight)} · 0 = 0" if not result else f"{_short(weight)} / (1 − {_short(rate)}) = {_short(result)}"
 
 
@@ -317,8 +335,8 @@ def _softmax(scores: Sequence[float], weights: Sequence[float]) -> list[float]:
     return [value / sum(exponentials) for value in exponentials]
 
 
-def _kept(scores: Sequence[float], values: Rows) -> list[float]:
-    """The running values of a query in flash attention: its largest score, the denominator, the context."""
+def _running_values(scores: Sequence[float], values: Rows) -> list[float]:
+    """The numbers that flash attention keeps of a query: its largest score, the denominator, and the context."""
     most = max(scores)
     powers = [math.exp(score - most) for score in scores] if most > -math.inf else [math.nan] * len(scores)
     return [most, sum(powers), *(_dot(powers, column) / sum(powers) for column in zip(*values, strict=True))]
@@ -329,6 +347,7 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _row(panel: int, row: int, line: Sequence[float]) -> list[Cell]:
+    """The cells of one row of a panel that is as long as `line`."""
     return [(panel, row, column) for column in range(len(line))]
 
 

@@ -24,12 +24,12 @@ WIDEST = 340  # of a panel: the width of a phone, so that panels wrap and are no
 
 
 def standalone(picture: str) -> str:
-    """The picture as the address of an image, on white: an untrusted notebook shows no SVG of its own."""
+    """The picture as a `data:` address of an image, on white: an untrusted notebook shows no SVG of its own."""
     return f"data:image/svg+xml;base64,{base64.b64encode(on_white(picture).encode()).decode()}"
 
 
 def on_white(picture: str) -> str:
-    """The picture as a file of its own."""
+    """The picture as the text of an SVG file, on a white background."""
     head, rest = str(picture).strip().split(">", 1)
     head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" color="#1b1f24"', 1)
     return f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}'
@@ -38,8 +38,8 @@ def on_white(picture: str) -> str:
 def svg(
     width: float, height: float, title: str, inside: Iterable[Markup], description: str = "", role: str = "img"
 ) -> Markup:
-    """A panel; `description` says in words what it shows, for readers who can't see it; one with buttons in it is a
-    `group`."""
+    """An SVG of `width` by `height` pixels with the elements `inside`; `description` says in words what it shows, for
+    readers who can't see it; the role of one with buttons in it is `group`."""
     head = Markup(
         '<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" fill="currentColor" font-family="{font}" font-size="12" '
         'text-anchor="middle" role="{role}" aria-label="{label}">\n<title>{title}</title>\n'
@@ -50,6 +50,7 @@ def svg(
 
 
 def text(x: float, y: float, words: str, more: str = "") -> Markup:
+    """A text centred on x, its baseline at y; `more` are further attributes."""
     return Markup('<text x="{}" y="{}"{}>{}</text>').format(number(x), number(y), Markup(more), words)
 
 
@@ -64,6 +65,7 @@ def right(x: float, y: float, words: str, more: str = "") -> Markup:
 
 
 def title(words: str) -> Markup:
+    """A panel's title, visible at its top left, in a smaller size if it is long."""
     size = 14 if wide(words) <= 38 else 11
     return left(4, 16, words, f' font-size="{size}" font-weight="bold"')
 
@@ -88,11 +90,12 @@ def line(points: Sequence[Point], series: int, more: str = "", width: float = 2)
 
 
 def rule(path: str, more: str = ' stroke-opacity=".3"') -> Markup:
-    """A quiet line in the colour of the text."""
+    """A quiet line in the colour of the text along `path`, SVG path data."""
     return Markup('<path d="{}" fill="none" stroke="currentColor"{}/>').format(path, Markup(more))
 
 
 def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
+    """A rectangle with its top left corner at (x, y); `more` are further attributes."""
     return Markup('<rect x="{}" y="{}" width="{}" height="{}"{}/>').format(
         number(x), number(y), number(width), number(height), Markup(more)
     )
@@ -101,8 +104,9 @@ def box(x: float, y: float, width: float, height: float, more: str) -> Markup:
 def cell_buttons(
     how: Sums | None, panel: int, size: tuple[int, int], corner: Callable[[int, int], Point], side: float
 ) -> list[Markup]:
-    """The buttons that show the sums of a panel's cells; a cell without a sum can only be lit. `corner` returns where a
-    cell of a row and a column is. The first button is a stop of the tabulator, and arrows go on from there."""
+    """The buttons that show the sums of a panel's cells; a cell without a sum can only be lit. `how` returns the sum of
+    a row and column, `corner` the cell's top left corner in pixels; `panel` is the panel's index in its figure, `size`
+    its rows and columns. The first button is a stop of the tabulator, and arrows go on from there."""
     cells = [(row, column) for row in range(size[0]) for column in range(size[1])]
     sums = {cell: sum_ for cell in cells if how and (sum_ := how(*cell))}
     pressed = (
@@ -121,16 +125,18 @@ def cell_buttons(
 
 
 def colour(series: int) -> str:
+    """The CSS colour of a series, counted from 0; there are six, used again from the first."""
     place = series % len(COLOURS)
     return f"var(--series-{place + 1}, {COLOURS[place]})"
 
 
 def number(value: float) -> str:
+    """A number of pixels as text, with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def legend(names: Sequence[str], top: int, *, filled: bool = False) -> list[Markup]:
-    """A line of each series, or a `filled` box, and its name, one below the other."""
+    """A line of each series, or a `filled` box, and its name, one below the other from y = `top`."""
     parts = []
     for index, name in enumerate(names):
         y = top + 16 * index

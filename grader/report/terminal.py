@@ -52,10 +52,10 @@ GRADE = language.typed("make grade")  # what a learner types
 
 
 def terminal(report: Report, command: str = GRADE, note: str = "", *, every_check: bool = False) -> RenderableType:
-    """The whole report: the steps, each step's leading failure in full, and what to do next; what ran comes last, dim.
+    """The whole report for rich to print: the steps, the first failing check of each in full, and what to do next.
 
-    `command` grades again, `note` says how the other tracks go, `every_check` lists the checks of each step with their
-    points."""
+    `command` is the command line that grades again, `note` a sentence on the other tracks; `every_check` lists the
+    checks of each step with their points."""
     shown: list[RenderableType] = [Text(_("Attention from scratch"), "bold"), Text(), steps_table(report)]
     if report.notes or report.unread:
         shown += [Text(), Text("\n".join([*map(plain, report.notes), *unread(report)]), "yellow")]
@@ -103,7 +103,7 @@ def score_of(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """Untrusted text with what a terminal obeys, or does not show, made visible."""
+    """Untrusted text with control and invisible characters as Python's escapes."""
     return CONTROL.sub(lambda match: escaped(match[0]), text)
 
 
@@ -113,7 +113,7 @@ def plain(text: str) -> str:
 
 
 def escaped(letter: str) -> str:
-    """A letter by its number, as Python writes it."""
+    """A character as Python escapes it, by its number."""
     number = ord(letter)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
@@ -125,7 +125,7 @@ def quoted(text: str) -> str:
 
 
 def badge_of(step: StepResult) -> tuple[Status, str]:
-    """The sign and the word for a step: what is open neither passes nor fails."""
+    """The status to show for a step, and its word: a step whose mark is open neither passes nor fails."""
     return ("error", _("no mark yet")) if is_open(step) else (step.status, status_word(step.status, step.blocked_by))
 
 
@@ -140,7 +140,7 @@ def status_word(status: Status, blocked_by: str | None = None) -> str:
 
 
 def next_step(report: Report) -> StepResult | None:
-    """The first step that is not passed yet; a step that is blocked comes after the one that blocks it, or names it."""
+    """The first step that is not passed yet, after the one that blocks it; None if all are passed."""
     return next((step for step in report.steps if not step.is_settled), None)
 
 
@@ -197,7 +197,7 @@ def several_tracks(report: Report) -> list[TrackResult]:
 
 
 def apart(report: Report) -> str:
-    """Why the points of the steps do not add up to the total; empty if they do, or while the mark is open."""
+    """A sentence on why the steps' points do not add up to the total; empty if they do, or while the mark is open."""
     steps = sum(step.score for step in report.steps if step.score is not None)
     if report.score is None or why_open(report) or abs(steps - report.score) < 0.005:
         return ""
@@ -206,18 +206,20 @@ def apart(report: Report) -> str:
 
 
 def share(report: Report) -> float:
-    """The part of the points that were earned, for a bar; 0 while the mark is open."""
+    """The part of the points that were earned, 0 to 1; 0 while the mark is open."""
     return (report.score or 0.0) / report.max_score if report.max_score and not why_open(report) else 0.0
 
 
 def _bar(report: Report) -> Text:
+    """A bar of ten characters, green up to the share of points that were earned."""
     width = 10
     full = int(width * share(report))
     return Text("█" * full, "green").append("░" * (width - full), "dim")
 
 
 def detail(step: StepResult) -> RenderableType:
-    """The first failing check of a step in full, how many others fail, and what the code printed."""
+    """The first failing check of a step in full, how many others fail, notes, and what the code printed; for a step
+    without a score, one line that says why."""
     mark, style = MARKS[badge_of(step)[0]]
     shown: list[RenderableType] = []
     failing = failing_checks(step)
@@ -257,13 +259,12 @@ def detail(step: StepResult) -> RenderableType:
 
 
 def line_said(remark: LineRemark) -> str:
-    """A remark on one line of code, with the line."""
+    """A sentence with a remark on one line of code, and that line."""
     return _("line {line}: `{code}`: {text}", line=remark.line, code=remark.code.strip(), text=remark.text)
 
 
 def failing_checks(step: StepResult) -> list[CheckResult]:
-    """The checks of a step that do not pass, the one to tell of first. If nothing of the file could be run, one stands
-    for all of them."""
+    """The checks of a step that do not pass, the first to show first; one for all of them if the file can't be run."""
     if not step.stuck:
         return failing_in_order(step.checks)
     most = sum(check.max_points for check in step.checks)
@@ -335,12 +336,14 @@ def _matrices(parting: Parting) -> Table:
 
 
 def _cell(value: float | bool | None) -> str:
+    """A number with four digits, a boolean, or `nan` for None."""
     if value is None or isinstance(value, bool):
         return "nan" if value is None else str(value)
     return f"{value:.4g}"
 
 
 def _message(check: CheckResult) -> Padding:
+    """A check's name, its device unless that is the CPU, and its message, indented."""
     where = f"{check.name} ({check.device})" if check.device != "cpu" else check.name
     return Padding(Group(Text(where, "dim"), *_lines(quoted(check.message))), (0, 0, 0, 2))
 
@@ -366,8 +369,7 @@ def _lines(message: str) -> Iterator[RenderableType]:
 
 
 def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> Text:
-    """The score and what to do next: two lines, or one when there is nothing left to do; `of_class`: of what was handed
-    in."""
+    """The score and what to do next: two lines, or one if nothing is left to do; `of_class`, without a command."""
     following = next_step(report)
     if any(step.status == "error" for step in report.steps):
         return Text(_("The grader itself failed, so this step has no score. Please report it."), "magenta")
@@ -392,7 +394,7 @@ def closing(report: Report, command: str = GRADE, *, of_class: bool = False) -> 
 
 
 def number(value: float | None) -> str:
-    """Points as text: without trailing zeros, a dash without any."""
+    """Points as text, without trailing zeros; a dash for None."""
     if value is None:
         return "–"
     return f"{value:.2f}".rstrip("0").rstrip(".")

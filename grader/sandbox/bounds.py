@@ -20,13 +20,14 @@ def restrict(
     proven: Sequence[str] = (),
     spaces: namespaces.Namespaces | None = None,
 ) -> tuple[str, ...]:
-    """Confines the calling process for good: the last thing a worker does before it reads a learner's code.
+    """Confines the calling process for good: the last thing a worker does before it reads a learner's code. It works in
+    `folder`, or in the file system that it gets with the namespaces `spaces`, and may read what is `readable`.
 
     Returns the layers in force beyond process and limits. Raises LayerNotInForce if a layer that was `proven` on this
     machine, or that the limits require, is not. With an accelerator there are none: its driver needs device files,
     threads and system calls that they refuse.
     """
-    _killed_first()
+    _be_killed_first()
     if "limits" not in limits.without:
         _limit_resources(limits)
     confined = sys.platform == "linux" and not limits.accelerator
@@ -52,8 +53,8 @@ def restrict(
     return layers
 
 
-def _killed_first() -> None:
-    """Makes the kernel kill this process before any other when memory runs out."""
+def _be_killed_first() -> None:
+    """Has the kernel kill this process before any other when memory runs out; hides it from other processes again."""
     if sys.platform == "linux":
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else root owns the file
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:

@@ -22,7 +22,16 @@ from grader.sandbox import no_compiler
 OURS = __name__.partition(".")[0]
 NOTEBOOK = f"{OURS}.notebook"  # what a released notebook imports `check` and others from; here they do nothing
 # Classes that hold what is true at the moment; nothing that can be found leads to them.
-CHANGING = ("BuiltIns", "EveryOp", "FunctionNames", "PeakMemory", "Reads", "SavedForBackward", "Watched", "_Fallback")
+CHANGING = (
+    "BuiltIns",
+    "EveryOp",
+    "FunctionNames",
+    "FunctionRecorder",
+    "PeakMemory",
+    "Reads",
+    "SavedForBackward",
+    "_Fallback",
+)
 DOORS = ("check", "lab", "points")
 # Classes of others by which is measured: in Python, so that a method of theirs could be replaced.
 MEASURED_BY = {
@@ -33,6 +42,8 @@ MEASURED_BY = {
 # What gives away any object of the process: no exercise needs it.
 SEARCHES = ("gc.get_objects", "gc.get_referents", "gc.get_referrers")
 PATCHED_EXTENSIONS = ("torch._C",)  # loading one again would put back what is counted with
+ASKED_BY_CTYPES = ("ctypes.dlsym", "ctypes.dlsym/handle")
+NATIVE = ("Py", "_Py", "_Z", "dlsym", "dlvsym")  # functions of Python, torch's in C++, and those that find a function
 OF_TESTS = ("_test", "_xx")  # extensions that Python tests itself with: they hand out any code, or another interpreter
 M_PERTURB, PERTURBED = -6, 0xA5  # of glibc's mallopt, and the byte that is written
 KEPT_APART, OF_A_SIZE = 1040, 16  # bytes up to which glibc keeps freed pieces by size, and more than it keeps of each
@@ -49,7 +60,7 @@ _GET_OBJECTS = gc.get_objects
 
 
 def seal_space(space: dict[str, Any]) -> None:
-    """Seals the functions and frames of code that runs with these globals."""
+    """Has functions and frames with these globals show neither their names nor their code, once `conceal` has run."""
     _spaces[id(space)] = space
 
 
@@ -69,7 +80,7 @@ def own_builtins() -> None:
 
 
 def suspicions() -> list[str]:
-    """The suspicious attempts since the last call: such as no answer to an exercise needs."""
+    """The suspicious attempts since the last call, in a few words each: such as no answer to an exercise needs."""
     tried = _suspicions[:]
     _suspicions.clear()
     return tried
@@ -108,14 +119,12 @@ def conceal() -> None:
 
 def _classes(modules: Any) -> list[type]:
     """The classes of this package that these modules hold, each once."""
-    return list({
-        id(value): value for module in modules for value in vars(module).values()
-        if isinstance(value, type) and value.__module__.partition(".")[0] == OURS
-    }.values())  # fmt: skip
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return list({id(value): value for value in classes if value.__module__.partition(".")[0] == OURS}.values())
 
 
 def _measured_by() -> list[type]:
-    """The classes of other libraries by which a call is measured."""
+    """torch's classes by which a call is measured, `MEASURED_BY`, as far as they are imported."""
     named = [(sys.modules.get(module), name) for module, names in MEASURED_BY.items() for name in names]
     return [getattr(module, name) for module, name in named if hasattr(module, name)]
 
@@ -129,7 +138,8 @@ class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a hollow module, or None for all that is not ours."""
+        """The spec of a module that notebooks import from this package; None for all that is not ours. Raises
+        ModuleNotFoundError for the rest of it."""
         if fullname.partition(".")[0] != OURS:
             return None
         if fullname in (OURS, NOTEBOOK):
@@ -144,21 +154,26 @@ class _Nowhere(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _done(*given: object, **named: object) -> None:
-    return None
+    """Does nothing: stands for the functions that notebooks import."""
 
 
 def _noting() -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that notes suspicious attempts, and refuses some imports."""
+    """An audit hook that notes suspicious attempts, and refuses some imports and native functions."""
     note, searches, patched, tests = _suspicions.append, SEARCHES, PATCHED_EXTENSIONS, OF_TESTS
+    asked_by_ctypes, native, as_text = ASKED_BY_CTYPES, NATIVE, str
     searching = _searching
     wait, put_off = no_compiler.kernels_wait, no_compiler.FILES_OF_KERNELS
 
     def notice(event: str, arguments: tuple[Any, ...]) -> None:
+        """The hook. Raises RuntimeError or ImportError for what is refused."""
         if event in searches:
             if searching:
                 return
             note(event)
             raise RuntimeError(f"{event}: not in an exercise")
+        if event in asked_by_ctypes and as_text(arguments[-1]).startswith(native):
+            note(f"ctypes: {arguments[-1]}"[:80])
+            raise RuntimeError(f"ctypes: {arguments[-1]}: not in an exercise")
         if event == "exec" and wait and any(file in arguments[0].co_filename for file in put_off):
             note(
                 f"load {arguments[0].co_filename}"
@@ -213,8 +228,10 @@ def _seal_functions_and_frames() -> None:
     _seal(types.FrameType, "f_globals", {**names, **of_code}, ("f_trace", "f_lineno"))
 
 
-def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:
-    """Makes attributes of a type return `instead` for code that runs in one of the spaces, and makes them read-only.
+def _seal(kind: type, space_of: str, shown: Mapping[str, Callable[[Any], Any]], unchangeable: Sequence[str]) -> None:
+    """Changes the attributes of functions or frames whose globals, their attribute `space_of`, were given to
+    `seal_space`: those in `shown` give what its function makes of the value, and these and the `unchangeable` ones
+    can't be set or deleted.
 
     Python has no means for that, so the type's dictionary is changed.
     """
@@ -222,6 +239,7 @@ def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]]
     space, identity, spaces, fixed = attributes[space_of].__get__, id, _spaces, _fixed
 
     def sealed(name: str, stand_in: Callable[[Any], Any] | None) -> property:
+        """The property in place of the attribute; without a `stand_in` it gives the value itself."""
         original = attributes[name]
 
         def get(thing: Any) -> Any:
@@ -240,9 +258,7 @@ def _seal(kind: type, space_of: str, instead: Mapping[str, Callable[[Any], Any]]
 
         return property(get, put, delete)
 
-    attributes.update(
-        {name: sealed(name, instead.get(name)) for name in (*instead, *unchangeable) if name in attributes}
-    )
+    attributes.update({name: sealed(name, shown.get(name)) for name in (*shown, *unchangeable) if name in attributes})
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
@@ -266,15 +282,17 @@ def _make_immutable(kind: type) -> None:
 
 
 def _names_of(kind: type) -> dict[str, Any]:
+    """The dictionary of a type itself, which can be changed, and not the read-only view that Python gives."""
     (names,) = gc.get_referents(kind.__dict__)
     return names  # type: ignore[no-any-return]
 
 
 def _no_names(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A new namespace with the name and file of the module of this one, and no more."""
     return {name: found[name] for name in ("__name__", "__file__") if name in found}
 
 
-def _nothing(found: object) -> None:
+def _nothing(found: object) -> None:  # no docstring: `_hull` takes this code with None as its first constant
     return None
 
 

@@ -12,7 +12,8 @@ with suppress(ImportError):  # Windows has none, and nothing is claimed there
 
 @contextmanager
 def pinned_to_one_cpu(cpu_claims: int | None = None) -> Iterator[None]:
-    """Pins this process to a CPU that no other judge has claimed in the file `cpu_claims`, if there is one.
+    """Pins this process, for one block, to a CPU that no other judge has claimed in the file with the descriptor
+    `cpu_claims`; to the one that it is on if all are claimed, or without such a file.
 
     A judge and its worker never work at the same time. A message to another CPU has to wake it up and finds its cache
     cold: on one CPU, grading takes about a sixth less time. Left alone, the scheduler now and then puts two judges on

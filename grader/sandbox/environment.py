@@ -6,7 +6,8 @@ import os
 
 
 def clean_environment() -> dict[str, str]:
-    """The user's environment cut down: the variables that say where libraries are."""
+    """The environment of a process that runs, or talks to, a learner's code: of the user's, the variables that say
+    where libraries are; with those that keep these to one thread, and Triton to the CPU."""
     prefixes = ("LD_LIBRARY_PATH", "DYLD_", "CUDA_", "NVIDIA_", "ONEDNN_", "SYSTEMROOT", "TZ", "KIT_DEBUG")
     environment = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     one_thread = dict.fromkeys(

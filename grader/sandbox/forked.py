@@ -24,9 +24,9 @@ from grader.sandbox.process import (
     Launcher,
     Process,
     Reply,
+    ResourceUse,
     SandboxError,
     TooMuchWritten,
-    Used,
 )
 
 GRACE = 2  # times the seconds of a call: how far a deadline is extended while the worker waits for a CPU
@@ -73,8 +73,8 @@ class ForkLauncher(Launcher):
         return tuple(name for name in layers if name not in limits.without)
 
     def await_reply(self, kind: str, pid: int = 0, seconds: float = 20.0) -> Reply:
-        """The next reply of this kind (for this process); processes that exited meanwhile are recorded. Raises
-        SandboxError."""
+        """The zygote's next reply of this kind, for this process if `pid` is not 0; processes that exited meanwhile are
+        recorded. Raises Unforkable, or SandboxError if it refuses or none comes in time."""
         deadline = time.monotonic() + seconds
         while True:
             data = b""
@@ -96,7 +96,7 @@ class ForkLauncher(Launcher):
                 return reply
 
     def wait(self, pid: int, seconds: float) -> int | None:
-        """The wait status of a worker that is exiting, None if it does not exit."""
+        """The wait status of a worker that is exiting, given once; None if it does not exit in these seconds."""
         if pid not in self.ended:
             with contextlib.suppress(SandboxError):
                 self.await_reply("ended", pid, seconds)
@@ -137,9 +137,9 @@ class ForkedProcess:
         os.set_blocking(faults, False)
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all of `data` while draining the worker's output: a call starts."""
+        """Sends all of `data` while draining the worker's output: a call starts. Raises as `Process.send` says."""
         self._allowed = deadline - time.monotonic()
-        self._look()  # its process may have gone on after its last answer
+        self._require_little_written()  # its process may have gone on after its last answer
         with contextlib.suppress(BlockingIOError):
             if self._unread or self._channel.recv(1, socket.MSG_PEEK):
                 raise BadMessage("more answers than calls")
@@ -157,7 +157,8 @@ class ForkedProcess:
             self._wait(deadline, writing=True)
 
     def _read_ahead(self) -> None:
-        """Reads answers to the first of several calls before the last is sent: else both sides would wait."""
+        """Stores what has arrived of answers to the first of several calls, before the last is sent: else both sides
+        would wait. Raises BadMessage beyond the limit of bytes."""
         with contextlib.suppress(BlockingIOError):
             while piece := self._channel.recv(1 << 16):
                 self._unread += piece
@@ -165,7 +166,7 @@ class ForkedProcess:
                     raise BadMessage("answers without end")
 
     def receive(self, count: int, deadline: float) -> bytes:
-        """Reads exactly `count` bytes while draining the worker's output."""
+        """Reads exactly `count` bytes while draining the worker's output. Raises as `Process.send` says."""
         while len(self._unread) < count:
             try:
                 piece = self._channel.recv(1 << 16)
@@ -185,14 +186,14 @@ class ForkedProcess:
         own, of a size that the kernel limits, it goes on: stopping it would only make grading slower."""
         self._signal(signal.SIGSTOP)
 
-    def used(self) -> Used | None:
+    def used(self) -> ResourceUse | None:
         """The processor time and memory that it has used so far."""
         try:
             ran, _waited, _times = self._schedule()
             pages = int(Path(f"/proc/{self._pid}/statm").read_text(encoding="ascii").split()[0])
         except (OSError, ValueError, IndexError):  # not every kernel records it
             return None
-        return Used(ran / 1e9, pages * PAGE)
+        return ResourceUse(ran / 1e9, pages * PAGE)
 
     def rest(self) -> None:
         """Stops the worker until the next `send`."""
@@ -209,12 +210,14 @@ class ForkedProcess:
         self._starved_before = self._starved()
 
     def _signal(self, number: signal.Signals) -> None:
+        """Sends a signal to a worker in a folder that the judge has to watch; does nothing to any other."""
         if self._handle is not None and self._folder:
             with contextlib.suppress(OSError):  # it has ended
                 signal.pidfd_send_signal(self._handle, number)
 
     def _left(self, deadline: float) -> float:
-        """Seconds to the deadline, extended (at most GRACE ×) by the time the worker was runnable but not scheduled."""
+        """Seconds to the deadline, extended (at most GRACE ×) by the time the worker was runnable but not scheduled.
+        Raises TimeoutError if none are left."""
         left = deadline + self._grace - time.monotonic()
         if left <= 0:
             self._grace = min(self._starved(), GRACE * self._allowed)
@@ -232,12 +235,14 @@ class ForkedProcess:
         return waited / 1e9 - self._starved_before
 
     def _schedule(self) -> list[int]:
+        """The nanoseconds for which it ran, those for which it waited for a CPU, and how often it ran. Raises OSError
+        or ValueError if the kernel doesn't record it."""
         text = Path(f"/proc/{self._pid}/schedstat").read_text(encoding="ascii")
         return [int(number) for number in text.split()]
 
     def _wait(self, deadline: float, writing: bool = False) -> None:
-        """Waits until the channel can be read, or also be written, or until it is time to look at the worker again.
-        Drains its output."""
+        """Waits until the channel can be read, or if `writing` be written, or LOOK_EVERY is over. Drains the output.
+        Raises TimeoutError past the deadline, TooMuchWritten."""
         left = self._left(deadline)
         poll = select.poll()
         poll.register(self._channel, select.POLLIN | (select.POLLOUT if writing else 0))
@@ -247,9 +252,9 @@ class ForkedProcess:
         if any(descriptor == self._output for descriptor, _event in events):
             self._drain()
         if time.monotonic() > self._looked + LOOK_EVERY:
-            self._look()
+            self._require_little_written()
 
-    def _look(self) -> None:
+    def _require_little_written(self) -> None:
         """Raises TooMuchWritten if it has filled its folder. The kernel bounds a file system of its own."""
         self._looked = time.monotonic()
         if self._folder and scratch.size(self._folder, self._limits.disk) > self._limits.disk:
@@ -273,7 +278,8 @@ class ForkedProcess:
         return self._kept.decode("utf-8", errors="replace")
 
     def faults(self, wait: float) -> str:
-        """The fault handler's output: it arrives in pieces, after the zygote has passed on the signal."""
+        """All that the fault handler has written, after waiting up to `wait` seconds for some: it arrives in pieces,
+        once the zygote has passed on the signal."""
         deadline = time.monotonic() + wait
         while not self._closed and len(self._said) < FAULTS_KEPT and is_readable(self._faults, wait):
             try:
@@ -287,7 +293,7 @@ class ForkedProcess:
         return self._said
 
     def ask_where(self) -> None:
-        """Makes the fault handler write the learner's line."""
+        """Has the zygote make the worker's fault handler write its stack, which `faults` then reads."""
         self._launcher.tell(Command("where", pid=self._pid))
 
     def dismiss(self) -> None:
@@ -298,7 +304,7 @@ class ForkedProcess:
         self._close()
 
     def kill(self) -> int | None:
-        """Kills the worker and every descendant, and removes its folder."""
+        """Kills the worker and every descendant, and removes its folder. Returns its wait status, None if unknown."""
         if not self._closed and self._over is None:
             self._launcher.tell(Command("kill", pid=self._pid))
             self._over = self._launcher.wait(self._pid, 5.0)

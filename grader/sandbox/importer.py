@@ -53,7 +53,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._loaded_before = frozenset(sys.modules)
 
     def newly_asked(self) -> list[str]:
-        """The steps that imports have asked for since this was called last."""
+        """The names of the steps that imports have asked for since this was called last."""
         names = [name for name, reported in self.asked.items() if not reported]
         self.asked.update(dict.fromkeys(names, True))
         return names
@@ -89,13 +89,13 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return frame is not None and frame.f_code.co_filename in self._files
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        """A file imported by its bare name is the package's module itself."""
+        """The package's module for a file imported by its bare name; None for the rest, of which Python makes one."""
         if "." not in spec.name and spec.name != PACKAGE:
             return importlib.import_module(f"{PACKAGE}.{spec.name}")
         return None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Runs the source of a module of the package."""
+        """Runs the source of a module of the package in it; of a reference, gives it the public names alone."""
         package, _dot, name = (module.__spec__.name if module.__spec__ else "").rpartition(".")
         if package != PACKAGE:
             return
@@ -124,13 +124,16 @@ class BesideImporter(importlib.abc.MetaPathFinder):
 def _sealed(
     sources: Mapping[str, tuple[str, str]], public: Mapping[str, Sequence[str]]
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Functions that run each of the references and give its public names: all of it that the rest of the process
-    gets."""
+    """For each reference, by its module's name, a function that runs it and returns its public names: all of it that
+    the rest of the process gets. `sources`: displayed file name and text. From now on frames can't be read here."""
     plain = vars(builtins).copy()
     execute, package, seal = exec, PACKAGE, seal_space
 
     def run_of(name: str, filename: str, code: types.CodeType) -> Callable[[], dict[str, Any]]:
+        """The function that runs one compiled reference."""
+
         def run() -> dict[str, Any]:
+            """The public names of the reference, by name, once its code has run in a namespace of its own."""
             # Built-ins of its own: an import is a call of one of them, with the names next to it.
             space = {"__name__": f"{package}.{name}", "__file__": filename, "__builtins__": {**plain}}
             seal(space)
@@ -143,12 +146,12 @@ def _sealed(
         name: run_of(name, filename, compile(source, filename, "exec", dont_inherit=True))
         for name, (filename, source) in sources.items()
     }
-    _refuse_what_tells()
+    _refuse_access_to_frames()
     return runs
 
 
-def _refuse_what_tells() -> None:
-    """Adds an audit hook that refuses all functions that give access to other code's frames."""
+def _refuse_access_to_frames() -> None:
+    """Has all functions that give access to other code's frames raise RuntimeError, for good."""
     telling, of_generators, refusal = TELLING, OF_GENERATORS, REFUSAL  # names that cannot be replaced later
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:

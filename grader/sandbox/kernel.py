@@ -294,7 +294,7 @@ def allowed_calls() -> bytes:
 
 
 def _own_calls(own: int) -> Iterator[Instruction]:
-    """The filter's instructions for calls that are allowed with some arguments only, in the process with this pid."""
+    """The filter's instructions for calls that are allowed with some arguments only, in the process with pid `own`."""
     column, _architecture = MACHINES[platform.machine()]
     for calls, position, values in (
         ((72, 25), 1, FCNTL_COMMANDS),
@@ -312,6 +312,7 @@ def _own_calls(own: int) -> Iterator[Instruction]:
 
 
 def _packed(program: Iterable[Instruction]) -> bytes:
+    """The instructions as the kernel takes them."""
     return b"".join(starmap(struct.Struct("=HBBI").pack, program))
 
 
@@ -323,6 +324,7 @@ def libc() -> ctypes.CDLL:
 
 @cache
 def _prctl() -> Callable[..., int]:
+    """The C library's prctl, with the types of its arguments set."""
     function = libc().prctl
     function.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
     return function

@@ -49,9 +49,9 @@ class Namespaces:
         over the namespaces are left: `kernel.drop_privileges` gives them up.
         """
         for descriptor in self.descriptors:
-            _done("setns", libc().setns(descriptor, 0))
+            _require_success("setns", libc().setns(descriptor, 0))
         self.close()
-        _done("unshare", libc().unshare(NEW_MOUNTS))
+        _require_success("unshare", libc().unshare(NEW_MOUNTS))
         options = OWN_OPTIONS.format(bytes=disk, files=MAX_ENTRIES).encode()
         _mount("own", OWN, MS_NOSUID | MS_NODEV, kind=b"tmpfs", options=options)
         os.chdir(OWN)
@@ -94,7 +94,7 @@ def _unshare() -> list[int]:
     """Moves this process into namespaces of its own. Returns a descriptor for each that workers join. Raises
     OSError."""
     user, group = os.geteuid(), os.getegid()
-    _done("unshare", libc().unshare(NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_IPC))
+    _require_success("unshare", libc().unshare(NEW_USER | NEW_MOUNTS | NEW_NETWORK | NEW_IPC))
     prctl(PR_SET_DUMPABLE, 1)  # else root owns the files below /proc/self
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
@@ -104,7 +104,8 @@ def _unshare() -> list[int]:
 
 
 def _build_tree(place: str, readable: Sequence[str], spelled: Sequence[str]) -> None:
-    """Makes the mounts and makes `place` the root. Everything is for reading only."""
+    """Builds a tree with the `readable` paths and the links along the `spelled` ones in the folder `place`, and makes
+    that this process's root, for reading only. Raises OSError."""
     _mount(None, "/", MS_REC | MS_PRIVATE)
     _mount("kit", place, MS_NOSUID, kind=b"tmpfs", options=TREE_OPTIONS)
     for path in _without_nested([*readable, *(path for path in DEVICES if os.path.exists(path))]):
@@ -121,10 +122,12 @@ def _build_tree(place: str, readable: Sequence[str], spelled: Sequence[str]) -> 
             os.symlink(leads_to, place + link)
     os.makedirs(place + OWN)
     attributes = ctypes.create_string_buffer(struct.pack("=QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0))
-    _done("mount_setattr", system_call("mount_setattr", AT_FDCWD, place.encode(), AT_RECURSIVE, attributes, 32))
+    _require_success(
+        "mount_setattr", system_call("mount_setattr", AT_FDCWD, place.encode(), AT_RECURSIVE, attributes, 32)
+    )
     os.chdir(place)
-    _done("pivot_root", system_call("pivot_root", b".", b"."))
-    _done("umount", libc().umount2(b".", MNT_DETACH))
+    _require_success("pivot_root", system_call("pivot_root", b".", b"."))
+    _require_success("umount", libc().umount2(b".", MNT_DETACH))
 
 
 def _without_nested(paths: Sequence[str]) -> list[str]:
@@ -155,10 +158,12 @@ def _links(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _mount(
     source: str | None, target: str, flags: int, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
+    """Mounts as mount(2) does; `kind` is the type of file system. Raises NotJoined."""
     name = source.encode() if source is not None else None
-    _done(f"mount {target}", libc().mount(name, target.encode(), kind, ctypes.c_ulong(flags), options))
+    _require_success(f"mount {target}", libc().mount(name, target.encode(), kind, ctypes.c_ulong(flags), options))
 
 
-def _done(what: str, result: int) -> None:
+def _require_success(call: str, result: int) -> None:
+    """Raises NotJoined, naming the call, unless the result of a function of the C library is 0."""
     if result != 0:
-        raise NotJoined(ctypes.get_errno(), f"{what} was refused")
+        raise NotJoined(ctypes.get_errno(), f"{call} was refused")

@@ -39,7 +39,7 @@ MARKS = ("disable", "allow_in_graph", "disallow_in_graph", "forbid_in_graph", "a
 NEWS = ("graph_break", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_static_address", "reset")
 
 
-class Deferred(types.ModuleType):
+class LazyModule(types.ModuleType):
     """A stand-in with the few names that torch reads in passing; any other name imports the real module."""
 
     def __init__(self, name: str, names: Mapping[str, Any]) -> None:
@@ -59,11 +59,12 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a submodule of a deferred module, or None for all others."""
+        """The spec of a submodule of a module that a stand-in replaces, after importing the real one; None for all
+        others."""
         packages = (NAME, SYMBOLS, ON_SYMBOLS, *REFERENCES)
         package = next((name for name in packages if fullname.startswith(f"{name}.")), None)
         needed = SYMBOLS if package == ON_SYMBOLS else package
-        if needed is None or fullname == CONFIG or not isinstance(sys.modules.get(needed), Deferred):
+        if needed is None or fullname == CONFIG or not isinstance(sys.modules.get(needed), LazyModule):
             return None
         real(needed)
         return importlib.machinery.ModuleSpec(fullname, self)
@@ -88,7 +89,7 @@ def put_off_kernels() -> None:
 
 
 def until_kernels(library: Any, then: Callable[[], None]) -> None:
-    """Removes a library of kernels as soon as the real ones are imported, and calls `then` after that."""
+    """Has a library of kernels removed as soon as the real ones are imported, and `then` called after that."""
     _instead.append(library)
     afterwards(then)
 
@@ -121,19 +122,19 @@ def install() -> None:
     if kernels_wait and any(name in sys.modules for name in REFERENCES):  # this torch needs them for something else
         _real_kernels()
     for name in (KERNELS, *REFERENCES) if kernels_wait else ():
-        sys.modules[name] = Deferred(name, {"__path__": []})
+        sys.modules[name] = LazyModule(name, {"__path__": []})
         setattr(torch, name.rpartition(".")[2], sys.modules[name])
     if NAME not in sys.modules:
-        compiler = Deferred(NAME, dict.fromkeys(MARKS, _as_it_is) | dict.fromkeys(NEWS, _nothing))
+        compiler = LazyModule(NAME, dict.fromkeys(MARKS, _as_it_is) | dict.fromkeys(NEWS, _nothing))
         compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
         compiler.is_compiling = _no  # type: ignore[attr-defined]
         compiler.compiled_autograd = types.SimpleNamespace(_disable=contextlib.nullcontext)  # type: ignore[attr-defined]
         sys.modules[NAME] = torch._dynamo = compiler
         importlib.import_module(CONFIG)
     if SYMBOLS not in sys.modules and SHAPES not in sys.modules:
-        sys.modules[SYMBOLS] = Deferred(SYMBOLS, {"__path__": [], "Basic": type("Basic", (), {})})  # nothing is one
-        shapes = sys.modules[SHAPES] = Deferred(SHAPES, {name: _of_numbers(name) for name in OF_NUMBERS})
-        functions = sys.modules[FUNCTIONS] = Deferred(FUNCTIONS, {"Max": _of_numbers("Max", FUNCTIONS)})
+        sys.modules[SYMBOLS] = LazyModule(SYMBOLS, {"__path__": [], "Basic": type("Basic", (), {})})  # nothing is one
+        shapes = sys.modules[SHAPES] = LazyModule(SHAPES, {name: _of_numbers(name) for name in OF_NUMBERS})
+        functions = sys.modules[FUNCTIONS] = LazyModule(FUNCTIONS, {"Max": _of_numbers("Max", FUNCTIONS)})
         for module in (shapes, functions):
             package, _dot, name = module.__name__.rpartition(".")
             setattr(importlib.import_module(package), name, module)
@@ -145,7 +146,7 @@ def real(name: str) -> types.ModuleType:
     if name in (KERNELS, *REFERENCES):
         if kernels_wait:
             _real_kernels()
-    elif isinstance(sys.modules.get(name), Deferred):
+    elif isinstance(sys.modules.get(name), LazyModule):
         together = (SYMBOLS, SHAPES, FUNCTIONS) if name != NAME else (NAME, CONFIG)
         for each in together:
             sys.modules.pop(each, None)
@@ -207,5 +208,6 @@ def _of_numbers(name: str, module: str = SHAPES) -> Callable[..., Any]:
 
 
 def _is_plain(value: Any) -> bool:
+    """Whether a value is a number of Python's own, or a tuple or list of such values."""
     kind = type(value)
     return kind in (bool, int, float) or (kind in (tuple, list) and all(map(_is_plain, value)))

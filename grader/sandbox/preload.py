@@ -42,7 +42,7 @@ META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFuncti
 def load_torch(*, once: bool = False) -> None:
     """Imports torch and what it needs at the first backward pass and the first meta tensor. One thread.
 
-    `once`: for a process that grades once, so that what is seldom needed is left to whoever needs it."""
+    `once`: for a process that grades once: torch's kernels in Python are left out until something needs them."""
     if once and not _back_ends_beside_torch():
         no_compiler.put_off_kernels()
     import torch
@@ -58,7 +58,7 @@ def load_torch(*, once: bool = False) -> None:
     torch.compile = _uncompiled
     torch.use_deterministic_algorithms = functools.partial(_deterministic, private_torch.set_deterministic)
     private_torch.load_in_this_process()
-    private_torch.without_fusers(_stays_off)
+    private_torch.disable_fusers(_stays_off)
     no_compiler.install()
     private_torch.when_references_are_there = no_compiler.afterwards
     meta_below_python()
@@ -70,6 +70,7 @@ def _back_ends_beside_torch() -> bool:
 
 
 def _stays_off(*given: object) -> bool:
+    """False, whatever is to be switched on."""
     return False
 
 
@@ -173,7 +174,7 @@ def _uncompiled(model: Any = None, **options: object) -> Any:
 
 
 def _deterministic(set_for_torch: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
-    """Replaces torch's function of this name, which would import the compiler to notify it."""
+    """Does what `torch.use_deterministic_algorithms` does, without importing the compiler to notify it."""
     set_for_torch(mode, warn_only=warn_only)  # passed in: in a worker nothing of ours can be imported any more
 
 
@@ -190,7 +191,7 @@ def meta_below_python() -> None:
 
 
 def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
-    """Registers torch's Python kernels for `meta` again, so that they run without Python's dispatch; then ours."""
+    """Registers torch's Python kernels for `meta` anew, for ops without a C++ kernel there alone, and then ours."""
     import torch
 
     if no_compiler.kernels_wait:
@@ -202,11 +203,11 @@ def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of o
             if name.startswith("aten::")
         }
     else:
-        library, in_python = private.meta_anew()
+        library, functions = private.remove_meta_kernels()
         kernels = {
             op.name(): function
             for kind in ("pre_autograd", "post_autograd", "meta")  # if an op is in several, the last counts
-            for op, function in in_python[kind].items()
+            for op, function in functions[kind].items()
             if isinstance(op, private.OpOverload) and op.namespace == "aten"
         }
     there = private.kernels_at(*META)
@@ -236,6 +237,7 @@ def _has_meta(qualified: str, there: Collection[str]) -> bool:
 
 
 def _relu_on_meta(x: torch.Tensor) -> torch.Tensor:
+    """The result of `relu` on `meta`."""
     import torch
 
     return torch.empty_like(x)
@@ -261,21 +263,23 @@ def _layer_norm_on_meta(
 
 
 def _our_kernels(library: Any, private: Any, reads: Any) -> None:
-    """Registers a kernel for `meta` for each of some ops. If its arguments are not the ordinary ones, torch's own
-    in Python is asked: it says what does not fit."""
+    """Registers a kernel of ours for `meta` for each of `OURS_ON_META`. If its arguments are not the ordinary ones, it
+    calls torch's own in Python, which says what does not fit. `private`, `reads`: modules of `calls`."""
     import torch
 
-    def otherwise(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        in_python = private.in_python
+    def or_else_torch(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """The kernel; if it raises or returns None, torch's own answers instead."""
+        torchs = private.python_kernel
 
-        def asked(*args: Any, **kwargs: Any) -> Any:
+        def tried(*args: Any, **kwargs: Any) -> Any:
+            """The result of the kernel, or else of torch's own."""
             try:
                 found = kernel(*args, **kwargs)
             except Exception:  # which torch words in its own way
                 found = None
-            return in_python(op)(*args, **kwargs) if found is None else found
+            return torchs(op)(*args, **kwargs) if found is None else found
 
-        return asked
+        return tried
 
     aten = torch.ops.aten
     for op, kernel in (
@@ -284,7 +288,7 @@ def _our_kernels(library: Any, private: Any, reads: Any) -> None:
         (aten.var_mean.correction, _var_mean), (aten.abs.out, _abs), (aten.logical_not.out, _logical_not),
         (aten.dot.default, _dot), (aten.vdot.default, _dot), (aten.flip.default, _flip),
     ):  # fmt: skip
-        library.impl(op, otherwise(op, kernel))
+        library.impl(op, or_else_torch(op, kernel))
     library.impl(private.LOCAL_SCALAR, reads.item_on_meta)
     for sized in reads.SIZED_BY_VALUES:
         library.impl(sized, reads.sized_on_meta(sized))
@@ -293,7 +297,11 @@ def _our_kernels(library: Any, private: Any, reads: Any) -> None:
     library.impl(aten.native_layer_norm.default, kernel)
 
 
+# Each of these gives the result of the op of its name on `meta`, empty; or None if its arguments are not ordinary ones.
+
+
 def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None:
+    """The result of `index_select` on `meta`."""
     sizes = list(x.shape)
     sizes[dim] = index.numel()
     return x.new_empty(sizes)
@@ -321,15 +329,18 @@ def _where_out(*operands: torch.Tensor, out: torch.Tensor) -> torch.Tensor | Non
 def _var(
     x: torch.Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> torch.Tensor | None:
+    """The result of `var` on `meta`; None for other numbers than floats."""
     return x.mean(dim, keepdim) if x.is_floating_point() else None
 
 
 def _var_mean(x: torch.Tensor, dim: list[int] | None = None, **how: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The two results of `var_mean` on `meta`; None as for `_var`."""
     found, mean = _var(x, dim, **how), _var(x, dim, **how)
     return None if found is None or mean is None else (found, mean)
 
 
 def _abs(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
+    """The result of `abs` into an empty `out`, on `meta`; None if the arguments are not ordinary ones."""
     fits = x.is_contiguous() and not out.numel() and out.dtype == x.dtype and not x.is_complex()
     return out.resize_(x.shape) if fits else None
 
@@ -343,10 +354,12 @@ def _logical_not(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor | None:
 
 
 def _dot(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor | None:
+    """The result of `dot` or `vdot` on `meta`; None if the vectors do not fit."""
     fits = first.dim() == 1 and first.shape == second.shape and first.dtype == second.dtype
     return first.new_empty(()) if fits and first.is_meta and second.is_meta else None
 
 
 def _flip(x: torch.Tensor, dims: list[int]) -> torch.Tensor | None:
-    places = {range(x.dim())[dim] for dim in dims}
-    return x.new_empty(x.shape) if x.is_contiguous() and len(places) == len(dims) else None
+    """The result of `flip` on `meta`; None if `x` is not contiguous, or a dimension is there twice."""
+    flipped = {range(x.dim())[dim] for dim in dims}
+    return x.new_empty(x.shape) if x.is_contiguous() and len(flipped) == len(dims) else None

@@ -49,7 +49,7 @@ class TooMuchWritten(Exception):
 
 
 @dataclass(frozen=True)
-class Used:
+class ResourceUse:
     """Processor seconds, and the bytes of its address space."""
 
     seconds: float
@@ -89,7 +89,7 @@ class Process(Protocol):
     def dismiss(self) -> None:
         """Kills the process like `kill`, without waiting."""
 
-    def used(self) -> Used | None:
+    def used(self) -> ResourceUse | None:
         """The processor time and memory that it has used so far; None if the system doesn't tell, or it has ended."""
 
     def rest(self) -> None:
@@ -125,6 +125,8 @@ class Launcher:
         return tuple(name for name in self.promised(limits) if all(name in layers for layers in self._had))
 
     def _note(self, process: Process) -> None:
+        """Waits until a new worker is confined, sets its `layers`, and counts it as one of this run. Raises
+        SandboxError."""
         process.layers = (*LAYERS_EVERYWHERE, *await_set_up(process))
         self._had.append(process.layers)
 
@@ -141,15 +143,16 @@ class Worker:
         self._at_first = process.used()
 
     def can_go_on(self, limits: Limits) -> bool:
-        """True if a step that it takes over has the time and the memory of a new process: its process's limits are no
-        tighter than the step's."""
+        """True if the process has used so little time and memory that the next step would have what a new process has;
+        False if the system doesn't tell."""
         now = self.process.used()
         if now is None or self._at_first is None:
             return False
         return now.seconds < SLACK_SECONDS and now.space - self._at_first.space < limits.memory // SLACK_SHARE
 
     def renewed(self) -> bool:
-        """Makes it leave its step. Returns True if nothing of that step remains that could affect the next one."""
+        """Makes the process leave its step. Returns True if nothing of that step remains that could affect the next
+        one; False also if it doesn't answer."""
         try:
             self.process.resume()
             header, _payload = self.exchange(frame(*NEXT_STEP), RENEWAL_SECONDS)
@@ -166,7 +169,7 @@ class Worker:
         return self.exchange_all(data, 1, seconds)[0]
 
     def exchange_all(self, data: bytes, count: int, seconds: float) -> list[tuple[bytes, bytes]]:
-        """The answers to as many frames, sent as one. Raises as `exchange` does."""
+        """Header and payload of each answer to the `count` frames joined in `data`. Raises as `exchange` does."""
         deadline = time.monotonic() + seconds
         try:
             self.process.send(data, deadline)
@@ -189,6 +192,7 @@ class Worker:
             raise NoAnswer("ended", status, _place(self.process.faults(wait=0.0))) from None
 
     def _received(self, deadline: float) -> tuple[bytes, bytes]:
+        """The header and payload of the next answer. Raises as `Process.receive` does, and BadMessage."""
         header, payload = frame_sizes(self.process.receive(PREFIX.size, deadline))
         return self.process.receive(header, deadline), self.process.receive(payload, deadline)
 
@@ -218,7 +222,8 @@ def await_set_up(process: Process) -> list[str]:
 
 
 def _place(faults: str) -> tuple[str, int, str] | None:
-    """The innermost line of the submission in the fault handler's output, which is untrusted text."""
+    """The innermost line of the submission in the fault handler's output, which is untrusted text: file, line and
+    function; None without one."""
     for filename, line, function in FAULT_LINE.findall(faults):
         if not os.path.isabs(filename) and not filename.startswith("<"):
             return filename, int(line), function

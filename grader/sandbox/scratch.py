@@ -25,17 +25,18 @@ class Scratch:
         """Makes the folder for workers' folders, locked while this process lives, and removes those of processes that
         have ended."""
         self._leaving: deque[Iterator[None]] = deque()
-        place = tempfile.gettempdir()
-        _remove_stale(place)
+        parent = tempfile.gettempdir()
+        _remove_stale(parent)
         while True:
-            self.path = tempfile.mkdtemp(prefix=f"{BASE}{os.getpid()}-", dir=place)
+            self.path = tempfile.mkdtemp(prefix=f"{BASE}{os.getpid()}-", dir=parent)
             with contextlib.suppress(OSError):  # another zygote may consider it stale before it is locked
                 self._lock = _locked(self.path)
                 if os.path.isdir(self.path):
                     return
 
     def folder(self) -> str:
-        """A new, empty folder. Raises OSError if none can be created, not even after all pending removals."""
+        """The path of a new, empty folder. Raises OSError if none can be created, not even after all pending
+        removals."""
         try:
             return tempfile.mkdtemp(dir=self.path)
         except OSError:
@@ -55,7 +56,7 @@ class Scratch:
         return bool(self._leaving)
 
     def remove(self) -> None:
-        """Removes everything."""
+        """Removes this folder with all workers' folders, and gives up its lock."""
         remove(self.path)
         os.close(self._lock)
 
@@ -127,7 +128,8 @@ def _emptied(here: int) -> Iterator[None]:
 
 
 def _files_removed(folder: int) -> Generator[None, None, list[str]]:
-    """Removes everything but the folders, which it makes accessible and returns."""
+    """Removes everything in an open folder but the folders there, which it makes accessible; returns their names, and
+    yields after each entry."""
     inner = []
     with os.scandir(folder) as listing:
         for entry in listing:
@@ -140,9 +142,9 @@ def _files_removed(folder: int) -> Generator[None, None, list[str]]:
     return inner
 
 
-def _remove_stale(place: str) -> None:
-    """Removes the folders of killed zygotes: they are unlocked and belong to this user."""
-    for path in Path(place).glob(f"{BASE}*"):
+def _remove_stale(parent: str) -> None:
+    """Removes the folders of killed zygotes in `parent`: they are unlocked and belong to this user."""
+    for path in Path(parent).glob(f"{BASE}*"):
         with contextlib.suppress(OSError):
             if path.lstat().st_uid != os.geteuid():
                 continue

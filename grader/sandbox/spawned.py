@@ -92,10 +92,12 @@ class SpawnedProcess:
                 return
 
     def _keep(self, piece: bytes) -> None:
+        """Adds a piece to the worker's output, up to the limit of bytes."""
         self._kept += piece[: max(0, self._limits.output - len(self._kept))]
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Sends all of `data`, from a thread: a process that does not read must not block the judge."""
+        """Sends all of `data`, from a thread: a process that does not read must not block the judge. Raises
+        TimeoutError past the deadline."""
         self._signal("SIGCONT")
 
         def run() -> None:
@@ -110,7 +112,7 @@ class SpawnedProcess:
             raise TimeoutError
 
     def receive(self, count: int, deadline: float) -> bytes:
-        """Reads exactly `count` bytes of the worker's answers."""
+        """Reads exactly `count` bytes of the worker's answers. Raises TimeoutError past the deadline, EOFError."""
         while len(self._pending) < count:
             try:
                 piece = self._answers.get(timeout=max(0.001, deadline - time.monotonic()))
@@ -135,7 +137,7 @@ class SpawnedProcess:
         self.pause()
 
     def resume(self) -> None:
-        """Goes on with the next `send`."""
+        """Does nothing: the process goes on with the next `send`."""
 
     def _signal(self, name: str) -> None:
         """Sends a signal that not every system has, to a process that is not waited for yet."""
@@ -170,7 +172,8 @@ class SpawnedProcess:
         return self.ended()
 
     def ended(self) -> int | None:
-        """The process's wait status, as os.waitpid would give it."""
+        """The process's wait status, as os.waitpid would give it, and its folder is removed; None if it does not end
+        within two seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._popen.wait(2.0)
             self._over = True

@@ -15,7 +15,7 @@ from typing import Any
 
 
 @dataclass
-class Failed:
+class FailedStatement:
     """A statement at the top level that raised: its line, and the names that it would have bound."""
 
     error: BaseException
@@ -37,13 +37,15 @@ class TopLevel:
     """
 
     def __init__(self, seconds: float) -> None:
+        """`seconds`: for the top levels of all files together."""
         self._seconds = seconds
         self._spent = self._since = self._given = self._busy = 0.0
         self._depth = 0
-        self.failed: list[Failed] = []
+        self.failed: list[FailedStatement] = []
 
     def run(self, source: str, filename: str, names: dict[str, Any]) -> None:
-        """Runs a file in a namespace. Raises what compiling raises if it is no Python."""
+        """Runs a file in the namespace `names`; adds the statements that raise to `failed`, and goes on after them.
+        Raises what compiling raises if it is no Python."""
         try:
             code = compile(source, filename, "exec", dont_inherit=True)
         except SyntaxError:
@@ -65,8 +67,8 @@ class TopLevel:
         self._one_by_one([*imports, *body[index + 1 :]], filename, names, code.co_flags & FUTURE)
 
     def _one_by_one(self, body: Sequence[ast.stmt], filename: str, names: dict[str, Any], flags: int) -> None:
-        """Runs statements by themselves. One that only a notebook or a function may hold, as `await` and `return`, is
-        left out as well."""
+        """Runs statements one after another, each with these flags of the compiler. One that only a notebook or a
+        function may hold, as `await` and `return`, fails as well."""
         waiting = list(reversed(body))
         while waiting:
             statement = waiting.pop()
@@ -83,7 +85,7 @@ class TopLevel:
                 self._note(raised, filename, _line_in(raised, code) or _first(statement), statement)
 
     def _error_of(self, code: types.CodeType, names: dict[str, Any]) -> BaseException | None:
-        """Runs code, and returns the error that it raised."""
+        """Runs code in the namespace `names`, and returns the error that it raised; None without one."""
         try:
             with self._limited():
                 exec(code, names)  # what a worker is for
@@ -92,14 +94,14 @@ class TopLevel:
         return None
 
     def _note(self, error: BaseException, filename: str, line: int, statement: ast.stmt | None) -> None:
-        """Records a statement that raised."""
+        """Adds a statement that raised to `failed`; None if it is not known which did."""
         names = frozenset(_bound(statement)) if statement is not None else frozenset()
-        self.failed.append(Failed(error, filename, line, names))
+        self.failed.append(FailedStatement(error, filename, line, names))
 
     @contextlib.contextmanager
     def _limited(self) -> Iterator[None]:
-        """Raises TookLong inside the block after half of the seconds that are left. A file that another one imports
-        runs on its time."""
+        """A context that raises TookLong in its block after half of the seconds that all files together have left.
+        Entered once more inside, for a file that is imported, it halves what is left then, and again on leaving."""
         self._depth += 1
         self._set_alarm()
         try:
@@ -109,7 +111,8 @@ class TopLevel:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """Sets the alarm anew while a file runs, and ends it after the last one."""
+        """Counts the time since the last call as spent. Sets the alarm anew while a file runs, and ends it after the
+        last one."""
         now = time.monotonic()
         self._spent += now - self._since if self._since else 0.0
         self._since, self._busy = now if self._depth else 0.0, time.process_time()
@@ -132,7 +135,8 @@ SHORTEST, AGAIN = 0.2, 0.2  # seconds
 
 
 def _imports(statement: ast.stmt) -> Iterator[ast.stmt]:
-    """The imports that a statement is made of: of several modules in one line only those that are missing fail."""
+    """Yields an import for each name that an import statement imports: of several in one line only those that are
+    missing fail. Yields nothing for any other statement, even if there are imports inside it."""
     if isinstance(statement, ast.Import):
         yield from (ast.copy_location(ast.Import([alias]), statement) for alias in statement.names)
     elif isinstance(statement, ast.ImportFrom):
@@ -141,7 +145,7 @@ def _imports(statement: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def _future(body: Sequence[ast.stmt]) -> int:
-    """The compiler's flags of the `from __future__` imports."""
+    """The compiler's flags, as one number, of the `from __future__` imports among the statements."""
     names = [
         alias.name
         for each in body
@@ -166,6 +170,7 @@ def _first(statement: ast.stmt) -> int:
 
 
 def _last(statement: ast.stmt) -> int:
+    """The last line of a statement."""
     return statement.end_lineno or statement.lineno
 
 

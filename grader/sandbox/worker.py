@@ -39,14 +39,15 @@ from grader.calls.values import MAX_NAME, MAX_TEXT
 from grader.sandbox.conceal import collected, conceal, own_builtins, suspicions, wipe_freed
 from grader.sandbox.environment import NO_TERMINAL
 from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
-from grader.sandbox.top_level import Failed
+from grader.sandbox.top_level import FailedStatement
 
 setprofile, settrace = sys.setprofile, sys.settrace
 INTERNALS = re.compile(r"(?<!\s)\s*+\(Triggered internally at [^()\n]{0,300}\)")  # what torch says about its own source
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, faults: int) -> None:
-    """Loads the submission from the first message, then answers calls until the judge closes the channel."""
+    """Loads a step of the submission and answers calls, then the next step, until the judge closes the channel. Stack
+    dumps go to the descriptor `faults`."""
     faulthandler.enable(file=faults, all_threads=False)
     if hasattr(faulthandler, "register"):
         # With this signal the judge asks where a call that timed out is, and reads the stack from `faults`.
@@ -109,7 +110,7 @@ def rehearse() -> None:
 def _answer(
     requests: BinaryIO, answers: BinaryIO, responder: Responder, importer: SubmissionImporter | None = None
 ) -> bool:
-    """Answers calls until the channel is closed, or an empty message says that another step follows."""
+    """Answers calls. Returns True at the message that asks to take another step, False once the channel is closed."""
     held = 0  # answers that are sent together with later ones
     with responder.watching():
         while (message := _read_frame(requests)) is not None:
@@ -145,6 +146,7 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
     builtins.look_for({family for families in load.off_limits.values() for family in families})
 
     def quiet() -> None:
+        """Ends what the learner's code has set to watch this process."""
         if not importer.references:  # with references in the process none can be set
             setprofile(None)
             settrace(None)
@@ -166,7 +168,8 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
 
 
 def _report(outcome: Outcome, importer: SubmissionImporter, responder: Responder) -> None:
-    """Adds to an outcome the steps imported, the suspicious attempts and the lines left out since the last answer."""
+    """Adds to an outcome the steps imported, the suspicious attempts and the lines left out since the last answer,
+    and marks these lines as reported."""
     outcome.imported, outcome.odd = importer.newly_asked(), suspicions()
     failed = importer.top_level.failed
     outcome.left_out = [_described(each) for each in failed[:MAX_LEFT_OUT] if not each.reported]
@@ -181,7 +184,7 @@ def _left_out(importer: SubmissionImporter, name: str) -> LeftOut | None:
     return _described(binding[0]) if binding else None
 
 
-def _described(failed: Failed) -> LeftOut:
+def _described(failed: FailedStatement) -> LeftOut:
     """A statement that was left out as it is sent: the error with its place, each text cut."""
     raised = described(failed.error, lambda _name: False, None)
     message = str(failed.error.msg) if isinstance(failed.error, SyntaxError) else raised.message  # without the place
@@ -190,7 +193,7 @@ def _described(failed: Failed) -> LeftOut:
 
 
 def _warn_of_lines_in(filenames: set[str]) -> None:
-    """Makes warnings name the learner's line, also if torch or the engine warns."""
+    """Has warnings printed with the innermost line in one of these files, the learner's, even if torch warns."""
 
     def show(message: object, category: type[Warning], *place: object, **more: object) -> None:
         frames = (frame for frame, _line in traceback.walk_stack(None))
@@ -222,7 +225,7 @@ def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
 
 
 def _encoded(outcome: Outcome) -> bytes:
-    """The outcome as bytes; of one that can't be encoded, the error."""
+    """The outcome as bytes; for one that can't be encoded, an outcome that raised."""
     try:
         return encode_outcome(outcome)
     except Exception as error:  # a learner's object that fakes its class
@@ -239,7 +242,8 @@ def _send(answers: BinaryIO, data: bytes) -> None:
 
 
 def main(root: str, folder: str, limits: str) -> None:
-    """Serves over standard input and output: how a spawned worker runs.
+    """Confines this process, a spawned worker, and serves over standard input and output. `folder`: a path for its
+    files; `limits`: as JSON.
 
     This package is imported from `root`; afterwards a learner's code must find neither the package nor its folder.
     """

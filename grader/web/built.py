@@ -20,7 +20,7 @@ from grader.web.server import TEMPLATES
 MOST_WORDS, LONGEST = 9, 12  # of a picture that fits a column; letters of a word
 
 
-class Drawn(msgspec.Struct):
+class DrawnPicture(msgspec.Struct):
     """A step's picture, or the reason why nothing is shown."""
 
     picture: Picture | None = None
@@ -29,7 +29,7 @@ class Drawn(msgspec.Struct):
     of_words: bool = False  # another sentence gives another picture
 
 
-class Wanted(msgspec.Struct):
+class PictureRequest(msgspec.Struct):
     """A picture that is asked for: of this step in this folder, over these words."""
 
     step: str
@@ -37,20 +37,22 @@ class Wanted(msgspec.Struct):
     words: list[str]
 
 
-class Built:
+class PictureService:
     """The process that draws; started when it is first needed, and again if it has ended."""
 
     def __init__(self, folder: Path) -> None:
+        """Draws with the step files in `folder`; starts nothing yet."""
         self.folder = folder.resolve()
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def html(self, name: str, text: str = "") -> str:
-        """The picture of a step over a sentence, as HTML; empty if it has none."""
+        """The picture that the learner's code draws for a step, over a sentence that the learner typed (empty: our
+        own), as HTML; empty if the step has no picture."""
         if not (paths.step_folder(name) / "built.py").is_file():
             return ""
         chosen = split(text)
-        drawn = self._drawn(Wanted(name, str(self.folder), chosen))
+        drawn = self._drawn(PictureRequest(name, str(self.folder), chosen))
         figure = lesson_page.figure(drawn.picture, _(drawn.says)) if drawn.picture else ""
         template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
         return template.render(
@@ -67,8 +69,9 @@ class Built:
             process.kill()
             process.communicate()
 
-    def _drawn(self, wanted: Wanted) -> Drawn:
-        """Has the process draw the picture, which is started first if need be; `failed` says why it is missing."""
+    def _drawn(self, wanted: PictureRequest) -> DrawnPicture:
+        """The picture, from the process, which is started if it does not run. If drawing fails, `failed` of the result
+        says why."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()
@@ -84,18 +87,18 @@ class Built:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 process.stdin.write(msgspec.json.encode(wanted) + b"\n")
                 process.stdin.flush()
-                return msgspec.json.decode(process.stdout.readline(), type=Drawn)
+                return msgspec.json.decode(process.stdout.readline(), type=DrawnPicture)
             self.close()
-            return Drawn(failed=_("its process has ended"))
+            return DrawnPicture(failed=_("its process has ended"))
 
 
 def sentence() -> str:
-    """The words that a picture is about until the learner types others."""
+    """The sentence that a picture is about until the learner types another."""
     return _("the cat left the mat because it was cold")
 
 
 def split(text: str) -> list[str]:
-    """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of the first
-    sentence without any."""
+    """The first words of a text, as many as a picture shows, long ones cut with an ellipsis; those of `sentence()` for
+    a text without words."""
     words = re.findall(r"\S+", text)[:MOST_WORDS]
     return [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in words] or split(sentence())

@@ -21,27 +21,28 @@ from grader.base.paths import step_folder
 from grader.course.steps import Step
 from grader.labs import parts
 from grader.report.pictures import Matrices
-from grader.web.built import Drawn, Wanted
+from grader.web.built import DrawnPicture, PictureRequest
 
 SECONDS = 20
 
 
-def drawn(wanted: Wanted) -> Drawn:
-    """A step's picture, drawn by the learner's code."""
+def drawn(wanted: PictureRequest) -> DrawnPicture:
+    """A step's picture, drawn by the learner's code, which runs here; its errors are raised."""
     module = importlib.import_module(f"{Step(step_folder(wanted.step)).package}.built")
     torch.manual_seed(1)
     with torch.no_grad(), parts.blamed_on(Path(wanted.folder)):
-        own = parts.learners(Path(wanted.folder), wanted.step)
-        return draw(module, own, wanted.words)
+        learners = parts.learners(Path(wanted.folder), wanted.step)
+        return draw(module, learners, wanted.words)
 
 
-def draw(module: ModuleType, own: ModuleType, words: list[str]) -> Drawn:
-    """The result of a step's `built.py`: `built(own, words)`, or `built(own)` if it is not about words."""
+def draw(module: ModuleType, learners: ModuleType, words: list[str]) -> DrawnPicture:
+    """The picture that a step's `built.py`, the module, draws with the learner's module of that step: of
+    `built(learners, words)`, or of `built(learners)` if it is not about words."""
     of_words = len(inspect.signature(module.built).parameters) > 1
-    picture = module.built(own, words) if of_words else module.built(own)
+    picture = module.built(learners, words) if of_words else module.built(learners)
     if isinstance(picture, Matrices):
         picture.panels = [(title, [[_short(one) for one in row] for row in panel]) for title, panel in picture.panels]
-    return Drawn(picture, module.SAYS, of_words=of_words)
+    return DrawnPicture(picture, module.SAYS, of_words=of_words)
 
 
 def _short(number: float | bool | None) -> float | bool | None:
@@ -50,12 +51,13 @@ def _short(number: float | bool | None) -> float | bool | None:
 
 
 def main() -> None:
-    """Answers requests until there are no more."""
+    """Reads requests, one per line of standard input, until its end, and writes a line to standard output for each: a
+    picture, drawn in a forked child, or that it failed."""
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the learner's code prints is no answer
     for line in sys.stdin.buffer:
-        wanted = msgspec.json.decode(line, type=Wanted)
+        wanted = msgspec.json.decode(line, type=PictureRequest)
         if not hasattr(os, "fork"):
             answers.write(_answer(wanted))
             return
@@ -66,15 +68,15 @@ def main() -> None:
             os._exit(0)
         _pid, status = os.waitpid(child, 0)
         if status:
-            answers.write(msgspec.json.encode(Drawn(failed=f"{status}")) + b"\n")
+            answers.write(msgspec.json.encode(DrawnPicture(failed=f"{status}")) + b"\n")
 
 
-def _answer(wanted: Wanted) -> bytes:
-    """A line of JSON: the picture, or the error that drawing it raised."""
+def _answer(wanted: PictureRequest) -> bytes:
+    """A line of JSON: the picture, or the error that the learner's code raised."""
     try:
         return msgspec.json.encode(drawn(wanted)) + b"\n"
     except (Exception, SystemExit) as error:
-        return msgspec.json.encode(Drawn(failed=f"{type(error).__name__}: {error}")) + b"\n"
+        return msgspec.json.encode(DrawnPicture(failed=f"{type(error).__name__}: {error}")) + b"\n"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ class Row:
 
 
 def rows(own: str, other: str) -> list[Row]:
-    """The two sources without docstrings, comments and empty lines; empty if one does not parse."""
+    """Two sources next to each other, line by line, without docstrings, comments and empty lines; empty if one does not
+    parse."""
     left, right = bare(own), bare(other)
     if not left or not right:
         return []
@@ -45,7 +46,7 @@ def rows(own: str, other: str) -> list[Row]:
 
 
 def bare(source: str) -> list[str]:
-    """The lines of a source that do something."""
+    """The lines of a source without docstrings, comments and empty lines; empty if it does not parse."""
     try:
         tree = parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -38,9 +38,9 @@ class CoursePage:
         self.session, self.board = session, session.board
         if self.board.current is None:
             self.board.current = self.board.progress.next_step() or self.board.names[0]
-        self.shown = overview.Shown(session)
+        self.shown = overview.PageState(session)
         self.lessons = functools.cache(self._with_language(lesson.text))
-        self.built = built.Built(self.board.folder)
+        self.built = built.PictureService(self.board.folder)
         self.labs = LabRoutes(self.board.folder, self._tell, session.device)
         self.gpt = GPTProcess(self.board.folder, self._right, session.device)
         self.editor = editor.scheme()
@@ -55,7 +55,8 @@ class CoursePage:
             self.server.open(place)
 
     def update(self) -> None:
-        """Sends the state of the course, if it has changed, and says on the terminal what went wrong in the server."""
+        """Sends the state of the course to the page, if it has changed, and prints the server's faults on the
+        terminal."""
         while not self.faults.empty():
             self.session.answer(self.faults.get())
         state = self.shown.state()
@@ -84,12 +85,14 @@ class CoursePage:
         }  # fmt: skip
 
         def get(request: Request) -> Response:
+            """Answers a question about a step, as JSON; 404 for an unknown step or question."""
             name = request.path_params["step"]
             answer = asked.get(request.path_params["what"])
             is_known = answer is not None and name in step_titles()
             return JSONResponse(answer(name, request) if answer and is_known else {}, 200 if is_known else 404)
 
         def do(request: Request) -> Response:
+            """Does something for a step, and answers with JSON; 404 for an unknown step or action."""
             name = request.path_params["step"]
             act = done.get(request.path_params["what"])
             is_known = act is not None and name in step_titles()
@@ -105,10 +108,11 @@ class CoursePage:
         ]
 
     def _search(self, request: Request) -> Response:
+        """The lessons that have the words of the query, as JSON."""
         return JSONResponse({"results": lesson.found(request.query_params.get("q", "")[:200])})
 
     def _shell(self, request: Request) -> Response:
-        """The page without content, which its scripts fetch."""
+        """The page's HTML without content, which its scripts fetch."""
         files = {
             int(name[4:6]): editor.opens(self.board.folder / f"{name}.py", 1, self.editor) for name in step_titles()
         }
@@ -128,7 +132,7 @@ class CoursePage:
         }
 
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
-        """The last result of a step as HTML, for the file as it is now."""
+        """The last result of a step as HTML, for the file as it is now, under `html`."""
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
         source = sources[name][1] if name in sources else None
@@ -138,42 +142,48 @@ class CoursePage:
         return {"html": shown}
 
     def _solution(self, name: str, request: Request) -> dict[str, Any]:
+        """The reference and other ways as HTML, under `html`; empty until the step passes."""
         own = self.board.read.sources.get(name, ("", ""))[1]
         return {"html": lesson.solution(name, own) if self.board.passes(name) else ""}
 
     def _built(self, name: str, request: Request) -> dict[str, Any]:
+        """The picture that the learner's code draws, as HTML, under `html`; empty until the step passes."""
         return {
             "html": self.built.html(name, request.query_params.get("text", "")[:200]) if self.board.passes(name) else ""
         }
 
     def _again(self, name: str) -> dict[str, Any]:
-        """Grades a step again."""
+        """Has the session grade a step again; an empty answer."""
         self.session.events.put(Key(name))
         self.session.events.put(Key("r"))
         return {}
 
     def _stop(self, name: str) -> dict[str, Any]:
+        """Has the session stop grading; an empty answer."""
         self.session.events.put(Key("s"))
         return {}
 
     def _hint(self, name: str) -> dict[str, Any]:
+        """The step's hints as JSON, one more than were seen."""
         return lesson.hints(name, self.board.folder, one_more=True)
 
     def _reset(self, name: str) -> dict[str, Any]:
-        """Puts the stub back; the sentence that says what was done, or why not."""
+        """Puts the stub back in the step's file; the answer's `said` is a sentence that says what was done, or why
+        not."""
         try:
             return {"said": lessons.as_sentence(lessons.reset(name, self.board.folder))}
         except (lessons.NoStub, OSError) as error:
             return {"said": str(error)}
 
     def _begin(self, name: str) -> dict[str, Any]:
-        """Writes the stubs of a step's track, which the session then finds."""
+        """Writes the stubs of a step's track, which the session then finds; an empty answer."""
         own = next(track.steps for track in tracks.tracks() if name in track.steps)
         exercises.begin(own, self.board.folder)
         return {}
 
     def _load(self) -> None:
-        """Loads torch before a lesson is asked for; then the labs can say what they need."""
+        """Loads torch ahead of the first lesson that the page asks for; only then does the state say which steps labs
+        need."""
         self.lessons(self._first())
         self.shown.has_torch = True
 
@@ -183,13 +193,15 @@ class CoursePage:
         return frozenset(name for name in so_far.names if so_far.steps[name].passes)
 
     def _tell(self, what: dict[str, Any]) -> None:
+        """Sends a lab's progress to the open pages."""
         self.server.events.tell("lab", what)
 
     def _first(self) -> str:
+        """The name of the step that the session is at, else of the first one."""
         return self.board.current or self.board.names[0]
 
     def _with_language(self, function: Callable[[str], str]) -> Callable[[str], str]:
-        """The function, in the language of this session: the server runs in another thread."""
+        """A function that calls `function` in this session's language: the server's thread has another."""
         spoken = language.current()
 
         def make(name: str) -> str:
@@ -203,8 +215,7 @@ def run(
     folder: Path, start: str | None, device: str = "cpu", required: tuple[str, ...] = (), names: Sequence[str] = (),
     *, place: str = "/",
 ) -> None:  # fmt: skip
-    """Watches a folder of step files, shown as a page in the browser, until `q`, Ctrl-C or a signal.
-
-    Raises what `watch.run` raises.
-    """
+    """Watches a folder of step files, shown as a page in the browser, until `q`, Ctrl-C or a signal. It starts at the
+    step `start` (None: the next to do), and the browser at `place`, a path of the page; `names` are the steps watched
+    (none: all). Raises what `watch.run` raises."""
     watch.run(folder, start, device, required, names, page=lambda session: CoursePage(session, place))

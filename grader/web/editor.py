@@ -25,8 +25,9 @@ DEFAULT = "code"
 
 
 def scheme(environment: Mapping[str, str] = os.environ) -> str:
-    """The form of a link for the editor in use: that of KIT_EDITOR, VISUAL or EDITOR, which may be a scheme itself
-    (`my://{path}:{line}`), else VS Code's if that is installed; empty if the path can only be copied."""
+    """The form of a link that opens the editor in use, with {path} and {line}: that of KIT_EDITOR, VISUAL or EDITOR,
+    which may be such a form itself (`my://{path}:{line}`), else VS Code's if that is installed; empty if no link can
+    open it."""
     for name in ("KIT_EDITOR", "VISUAL", "EDITOR"):
         chosen = environment.get(name, "").strip()
         if "{path}" in chosen:
@@ -41,11 +42,11 @@ def scheme(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def opens(file: Path, line: int, form: str) -> tuple[str, str]:
-    """The link that opens a file, and the path that is copied without one."""
+    """The link that opens a file at a line, empty without a form, and the path to copy instead."""
     return link(file, line, form), str(file.resolve())
 
 
 def link(file: Path, line: int, form: str) -> str:
-    """The address that opens a file at a line in an editor; empty without a form."""
+    """The address that opens a file at a line, by the form that `scheme` returns; empty for an empty form."""
     path = quote(file.resolve().as_posix())
     return form.replace("{path}", path if path.startswith("/") else f"/{path}").replace("{line}", str(max(line, 1)))

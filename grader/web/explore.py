@@ -117,12 +117,13 @@ TEXTS = (
 
 
 def routes(gpt: GPTProcess) -> list[Route]:
-    """The routes of the Explore tab. An answer is four bytes with the length of a JSON header, the header, and its
-    numbers."""
+    """The routes of the Explore tab. An answer's body is four bytes with the length of a JSON header, the header, and
+    numbers as bytes."""
 
     turn = asyncio.Lock()
 
     async def answer(request: Request) -> Response:
+        """The process's answer to the question in the path; 204 if the page no longer waits for it."""
         question = await request.json() | {"ask": request.path_params["what"]}
         async with turn:
             if await request.is_disconnected():  # while it waited, another text was typed
@@ -143,7 +144,8 @@ def routes(gpt: GPTProcess) -> list[Route]:
 
 
 async def _written(gpt: GPTProcess, question: dict[str, Any]) -> AsyncIterator[str]:
-    """A line of JSON for each token as it is drawn; Starlette ends it if the page has gone or stopped listening."""
+    """Yields a line of JSON, with `text` or `error`, for each token as it is drawn, `question["count"]` of them;
+    Starlette ends it if the page has gone or stopped listening."""
     for _token in range(min(int(question.pop("count")), MOST_WRITTEN)):
         try:
             header, _body = await run_in_threadpool(gpt.ask, question | {"ask": "next"})
@@ -156,7 +158,7 @@ async def _written(gpt: GPTProcess, question: dict[str, Any]) -> AsyncIterator[s
 
 
 def _framed(gpt: GPTProcess, question: dict[str, Any]) -> bytes:
-    """The process's answer as bytes: the length of its JSON header, the header, the numbers."""
+    """The process's answer, or its error, as bytes: the length of its JSON header, the header, the numbers."""
     try:
         header, body = gpt.ask(question)
     except GPTSilent as error:

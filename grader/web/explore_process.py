@@ -33,6 +33,7 @@ class GPTProcess:
     def __init__(
         self, folder: Path, right: Callable[[], frozenset[str]], device: str = "cpu", seconds: float = SECONDS
     ) -> None:
+        """Takes the steps that are right from `folder`, and lets an answer take `seconds`; starts nothing yet."""
         self.folder, self._right, self.device, self.seconds = folder, right, device, seconds
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -41,7 +42,8 @@ class GPTProcess:
         self.stage, self.done = "", 0.0  # what is being done for the answer, and which part of it is done
 
     def ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """The answer and what comes with it. Raises GPTSilent."""
+        """The answer to a question: its header, with the number of `start`s so far, and the numbers as bytes. Starts
+        the process if it does not run or a step has changed. Raises GPTSilent if the process takes too long or ends."""
         with self._lock:
             self.stage, self.done = "", 0.0
             process = self._current()
@@ -67,7 +69,7 @@ class GPTProcess:
             self._end()
 
     def _current(self) -> subprocess.Popen[bytes]:
-        """The running process, or a new one if a step has changed."""
+        """The running process; a new one if it has ended, or if a file of a right step has changed."""
         right = self._right()
         files = [self.folder / f"{step}.py" for step in sorted(right)]
         made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())
@@ -85,8 +87,8 @@ class GPTProcess:
         return self._process
 
     def _answer(self, process: subprocess.Popen[bytes]) -> tuple[dict[str, Any], bytes]:
-        """A line of JSON, and as many bytes as it says; lines before it tell how much is done. Raises TimeoutError,
-        EOFError."""
+        """Reads an answer: a line of JSON, which is the header, and as many bytes as it says; lines before it only tell
+        how much is done. Raises TimeoutError, EOFError."""
         header: dict[str, Any] = {}
         body = bytearray()
         while "bytes" not in header:
@@ -111,7 +113,7 @@ class GPTProcess:
         return data
 
     def _end(self) -> None:
-        """Kills the process and closes its pipes."""
+        """Kills the process, if there is one, and closes its pipes."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

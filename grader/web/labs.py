@@ -33,6 +33,7 @@ class LabRoutes:
     """The labs of a course, and the one that runs."""
 
     def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None], device: str = "cpu") -> None:
+        """Labs run the step files in `folder`; `tell` is called with each change of a run's progress, as JSON."""
         self.folder, self._tell, self.device, self.language = folder, tell, device, language.current()
         self.out = out(folder)
         self.running: dict[str, Any] | None = None
@@ -49,7 +50,7 @@ class LabRoutes:
         ]
 
     def close(self) -> None:
-        """Ends the lab that runs."""
+        """Kills the lab that runs, if there is one."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -57,11 +58,12 @@ class LabRoutes:
     # --- what the page asks ---
 
     def _lab(self, request: Request) -> Response:
-        """A lab's question, answers and needs, and what the learner said before, as JSON; 404 for an unknown name."""
+        """A lab's question, answers and needed steps, and what the learner said before, as JSON; 404 for an unknown
+        name."""
         lab = _named(request)
         if lab is None:
             return JSONResponse({}, 404)
-        lesson, module, said = lab.lesson, lab.module, self._kept(lab.name)
+        lesson, module, said = lab.lesson, lab.module, self._record(lab.name)
         needs = list(dict.fromkeys(need.step for need in module.NEEDS if not need.optional))
         return JSONResponse({
             "name": lab.name, "title": lesson.title, "about": str(report_page.formatted(lesson.about)),
@@ -72,7 +74,7 @@ class LabRoutes:
         })  # fmt: skip
 
     def _result(self, request: Request) -> Response:
-        """The page that the last run wrote, fit for a frame; 404 without one."""
+        """The HTML that the last run wrote, fit for a frame; 404 without one."""
         lab = _named(request)
         page = self._page(lab.name) if lab else None
         if page is None or not page.is_file():
@@ -82,7 +84,8 @@ class LabRoutes:
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def _start(self, request: Request) -> Response:
-        """Starts a run in a thread; 409 if one is in progress."""
+        """Starts a run of the lab in a thread, with the prediction and the seconds of the request's body; 404 for an
+        unknown name, 409 if a lab runs already."""
         lab, body = _named(request), await request.json()
         if lab is None:
             return JSONResponse({}, 404)
@@ -96,7 +99,7 @@ class LabRoutes:
         return JSONResponse({"running": self.running})
 
     async def _stop(self, request: Request) -> Response:
-        """As Ctrl-C does: what was measured until then is kept."""
+        """Interrupts the lab that runs, as Ctrl-C does: what was measured until then is kept."""
         if self._process:
             self._process.send_signal(signal.SIGINT)
         return JSONResponse({})
@@ -104,7 +107,7 @@ class LabRoutes:
     # --- the run ---
 
     def _run(self, name: str, prediction: str, seconds: float) -> None:
-        """Runs a lab in a process, and tells the page of its progress and of its end."""
+        """Runs a lab in a process until it ends, and tells the page of its progress and of its end."""
         command = paths.program(
             "grader", "lab", name, "--predict", prediction, "--submission", str(self.folder), "--seconds",
             f"{seconds:g}", "--out", str(self.out), "--lang", self.language, "--device", self.device,
@@ -125,7 +128,7 @@ class LabRoutes:
         self._tell(over | {"over": True, "result": _version(self._page(name))})
 
     def _hear(self, line: str) -> None:
-        """Takes a line of the lab's output as progress, and tells the page."""
+        """Takes a line of the lab's standard error as progress, and tells the page."""
         if self.running is None:
             return
         found = PROGRESS.match(line)
@@ -136,10 +139,12 @@ class LabRoutes:
         self._tell(self.running | {"result": _version(self._page(self.running["name"]))})
 
     def _page(self, name: str) -> Path:
+        """The HTML file that a run of this lab writes."""
         return self.out / f"{name}.html"
 
-    def _kept(self, name: str) -> dict[str, Any]:
-        """The record of the last run in the language in use; empty without one."""
+    def _record(self, name: str) -> dict[str, Any]:
+        """The JSON that the last run of a lab wrote next to its page; empty without one, or if it is in another
+        language."""
         try:
             record = json.loads(self._page(name).with_suffix(".json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -149,16 +154,17 @@ class LabRoutes:
 
 
 def out(folder: Path) -> Path:
-    """The folder of the labs' pages for a folder of exercises: `dist/lab` next to it."""
+    """The folder that the pages of labs are written to, for a folder of exercises: `dist/lab` next to it."""
     return folder.resolve().parent / "dist" / "lab"
 
 
 def _named(request: Request) -> labs.Lab | None:
+    """The lab with the name in the request's path; None if it is unknown."""
     return {lab.name: lab for lab in labs.labs()}.get(request.path_params["name"])
 
 
 def _version(page: Path) -> int:
-    """The time when a page was written, in milliseconds; 0 without one."""
+    """The time when a file was written, in milliseconds; 0 if there is none."""
     try:
         return page.stat().st_mtime_ns // 1_000_000
     except OSError:

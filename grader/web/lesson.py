@@ -26,7 +26,7 @@ DRAWING = threading.Lock()  # two tabs may ask at once, and torch is imported by
 
 
 def text(name: str) -> str:
-    """The lesson as HTML, its pictures drawn; empty without one. The first call loads torch."""
+    """A step's lesson as HTML, its pictures drawn; empty if it has no lesson. The first call loads torch."""
     try:
         read = lessons.reading(name, pictured=True, commands=False)
     except lessons.NoLesson:
@@ -39,8 +39,8 @@ def text(name: str) -> str:
 
 
 def found(query: str) -> list[dict[str, Any]]:
-    """The lessons that have every word of a query, with an excerpt around the first: parts of text, and whether each is
-    what was looked for."""
+    """The lessons that have every word of a query, at most MOST_FOUND: `number` and `title` of the step, and an
+    `excerpt` around the first word, as pairs of a text and whether it is the word that was looked for."""
     words = query.lower().split()[:MOST_WORDS]
     results = []
     for name, title in step_titles().items():
@@ -58,7 +58,7 @@ def found(query: str) -> list[dict[str, Any]]:
 
 @cache
 def _read(name: str, spoken: str) -> str:
-    """The words of a lesson without marks of Markdown; empty without one."""
+    """The words of a step's lesson in a language, without marks of Markdown; empty if it has no lesson."""
     try:
         return " ".join(re.sub(r"[#*`>|]|!?\[|\]\([^()]*+\)", "", lessons.reading(name, commands=False)).split())
     except lessons.NoLesson:
@@ -66,11 +66,13 @@ def _read(name: str, spoken: str) -> str:
 
 
 def _words(name: str) -> str:
+    """The words of a step's lesson in the language in use."""
     return _read(name, language.current())
 
 
 def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
-    """The hints that the learner has seen, and how many there are; with `one_more`, the next one too."""
+    """The hints that the learner has seen, as HTML (`given`), and how many there are (`total`). `one_more` shows the
+    next one, and records that in the learner's folder."""
     try:
         so_far = lessons.next_hint(name, folder) if one_more else lessons.hints_so_far(name, folder)
     except lessons.NoLesson:
@@ -79,8 +81,8 @@ def hints(name: str, folder: Path, *, one_more: bool = False) -> dict[str, Any]:
 
 
 def solution(name: str, own: str = "") -> str:
-    """The reference and other right ways, what each trades, and each next to the learner's `own` code, as HTML; empty
-    if this copy holds none."""
+    """The reference and other right ways as HTML: each with what it trades for what, its code, and next to it the
+    learner's `own`; empty if this copy has no solutions."""
     try:
         solved = solutions.solution(name)
     except solutions.NoSolution:
@@ -89,9 +91,10 @@ def solution(name: str, own: str = "") -> str:
     ways += [(way.name, _(way.trades), way.code) for way in solved.ways]
     template = report_page.environment(TEMPLATES).get_template("step_solution.html.j2")
     shown = [(title, trades, _lines(code), comparison.rows(own, code)) for title, trades, code in ways]
-    return template.render(**report_page.of_pieces(), ways=shown)
+    return template.render(**report_page.template_values(), ways=shown)
 
 
 def _lines(source: str) -> list[CodeLine]:
+    """The lines of a source in colours, with their numbers."""
     lines: list[Markup] = highlighted(source.strip("\n"))
     return [CodeLine(number, line, about=False, fault=False) for number, line in enumerate(lines, 1)]

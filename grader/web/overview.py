@@ -20,10 +20,11 @@ from grader.report import terminal as reports
 from grader.web import labs as lab_runs
 
 
-class Shown:
+class PageState:
     """The state that the page was last told, and the state to tell now."""
 
     def __init__(self, session: Watch) -> None:
+        """Results that the session has already count as told."""
         self.session, self.board = session, session.board
         self.versions: dict[str, int] = {}
         self.calm: dict[str, str] = {}
@@ -35,7 +36,8 @@ class Shown:
         self.has_torch = False  # what needs it is told once it is loaded
 
     def state(self) -> dict[str, Any] | None:
-        """The state of the course; None if it is what was last told. It is asked for twenty times a second."""
+        """The state of the course as JSON for the page; None if it was last told the same. It is asked for twenty times
+        a second."""
         self._look()
         board, grading = self.board, self.board.grading
         now = (
@@ -52,7 +54,7 @@ class Shown:
         return state
 
     def _look(self) -> None:
-        """Counts up the version of each step with a changed verdict."""
+        """Counts up the version of each step with a verdict that has changed since the last look."""
         board = self.board
         if board.current:
             self.calm[board.current] = board.calm
@@ -66,7 +68,7 @@ class Shown:
                 self.versions[name] = self.versions.get(name, 0) + 1
 
     def _pending(self) -> list[str]:
-        """The steps with a verdict that is about to be replaced: saved or asked for, and not graded since."""
+        """The names of the steps with a verdict about to be replaced: saved or asked for, and not graded since."""
         grading = {self.session.grading} if self.session.grading else set()
         return sorted(name for name in self.session.asked | grading if name in self.board.names)
 
@@ -87,7 +89,7 @@ class Shown:
         }  # fmt: skip
 
     def _track(self, found: TrackProgress, needs: Mapping[str, str | None]) -> dict[str, Any]:
-        """A track as JSON, with its steps and labs; `needs` has the step that each lab waits for."""
+        """A track as JSON, with its steps and labs; `needs` has the step that each lab waits for, by the lab's name."""
         track = found.track
         return {
             "name": track.name, "title": track.title, "after": track.after, "summary": track.summary,
@@ -97,7 +99,7 @@ class Shown:
         }  # fmt: skip
 
     def _lab(self, lab: labs.Lab, needed: str | None) -> dict[str, Any]:
-        """A lab as JSON."""
+        """A lab as JSON; `needed` is the last step that it needs, if that is known."""
         return {
             "name": lab.name,
             "title": _lab_title(lab),
@@ -122,22 +124,24 @@ class Shown:
 
 @cache
 def _effort(name: str) -> dict[str, Any]:
-    """The effort of a step; a session has one language."""
+    """The effort of a step in words and its difficulty, as JSON; cached, since a session has one language."""
     effort = lessons.effort(name)
     return {"effort": str(effort), "difficulty": effort.difficulty}
 
 
 @cache
 def _labs(track: tracks.Track) -> list[labs.Lab]:
+    """The labs in a track's folder."""
     return [lab for lab in labs.labs() if lab.folder.parent == track.folder]
 
 
 @cache
 def _lab_title(lab: labs.Lab) -> str:
+    """A lab's title in the session's language."""
     return lab.lesson.title
 
 
 @cache
 def _needs(lab: labs.Lab) -> str | None:
-    """The last step that a lab cannot do without. The first call loads torch."""
+    """The name of the last step that a lab can't do without; None if it needs none. The first call loads torch."""
     return max((need.step for need in lab.module.NEEDS if not need.optional), default=None)

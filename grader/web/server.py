@@ -64,6 +64,7 @@ HEADERS = {
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
+    """The response to a request with a body that is no JSON."""
     return JSONResponse({"error": _("This is no JSON that the page sends.")}, 400)
 
 
@@ -71,8 +72,9 @@ MALFORMED = dict.fromkeys((json.JSONDecodeError, UnicodeDecodeError, RecursionEr
 
 
 def is_of_this_user(peer: tuple[str, int]) -> bool:
-    """Whether the other end of a connection from this machine is this user's, or root's, as that of a tunnel may be.
-    Only Linux tells. A browser sends a cookie to every port of a host: another user's server may have read ours."""
+    """Whether the other end of a connection from this machine is this user's, or root's, as that of a tunnel may be;
+    True if the system does not tell (all but Linux). A browser sends a cookie to every port of a host: another user's
+    server may have read ours."""
     try:
         table = CONNECTIONS.read_text("ascii").splitlines()[1:]
     except OSError:
@@ -87,11 +89,11 @@ def is_of_this_user(peer: tuple[str, int]) -> bool:
     )
 
 
-class Bounded(H11Protocol):
+class BoundedConnection(H11Protocol):
     """A connection that is ended when it asks for nothing, or is one too many: each takes a file descriptor."""
 
     def connection_made(self, transport: Any) -> None:
-        """Takes a new connection, or ends it."""
+        """Takes a new connection; ends it if there are too many, or if it is another user's."""
         if len(self.connections) >= MOST_CONNECTIONS or not is_of_this_user(transport.get_extra_info("peername")):
             transport.abort()
             return
@@ -99,11 +101,12 @@ class Bounded(H11Protocol):
         self.loop.call_later(SILENT_SECONDS, self._end_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets a connection that was taken."""
+        """Forgets a connection that was taken; one that was refused is unknown."""
         if getattr(self, "transport", None) is not None:
             super().connection_lost(exc)
 
     def _end_if_silent(self) -> None:
+        """Ends the connection if it has not sent a request yet."""
         if self.cycle is None and not self.transport.is_closing():
             self.transport.abort()
 
@@ -133,7 +136,7 @@ class PageServer:
         app = Starlette(routes=[*own, *routes], exception_handlers={Exception: self._failed, **MALFORMED})
         guarded = Guard(app, self.port, self.token, language.current())
         config = uvicorn.Config(
-            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http=Bounded,
+            guarded, log_level="critical", access_log=False, lifespan="off", ws="none", http=BoundedConnection,
             server_header=False, date_header=False, timeout_graceful_shutdown=1, timeout_keep_alive=30,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
@@ -142,11 +145,11 @@ class PageServer:
         self._thread.start()
 
     def address(self, place: str = "/") -> str:
-        """The address that lets a browser in, at this place of the page."""
+        """The address that lets a browser in and leads it to `place`, a path of the page. It has the token in it."""
         return f"{self.origin}/enter?token={self.token}&place={place}"
 
     def open(self, place: str = "/") -> bool:
-        """Opens the page in a browser; False without a browser."""
+        """Opens the page at `place`, a path, in a browser; False without a browser."""
         self._opened = open_private(self.address(place))
         return self._opened is not None
 
@@ -160,7 +163,7 @@ class PageServer:
             self._opened.unlink(missing_ok=True)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        """The response to an error of ours: one sentence, which is also reported on the terminal."""
+        """The response to an error of the kit's own: one sentence, which is also reported on the terminal, once."""
         at = traceback.extract_tb(error.__traceback__)[-1]
         sentence = _("The page met a fault of its own at {path}: {error} ({file}, line {line}).").format(
             path=request.url.path, error=f"{type(error).__name__}: {error}", file=Path(at.filename).name, line=at.lineno
@@ -171,8 +174,8 @@ class PageServer:
         return JSONResponse({"error": sentence}, 500)
 
     async def _enter(self, request: Request) -> Response:
-        """Lets a browser in. A cookie for this site alone is not sent with a redirect that a file started: so the page
-        that sets it leads on by itself."""
+        """Lets a browser in: a page that sets the cookie and leads on by itself. A cookie for this site alone is not
+        sent with a redirect that a file started."""
         place = request.query_params.get("place", "/")
         safe = place if PLACE.fullmatch(place) else "/"
         text = report_page.environment(TEMPLATES).get_template("open.html.j2").render(address=safe)
@@ -185,11 +188,12 @@ class Guard:
     """Refuses every request that is not from the session's own page, and adds what every response says."""
 
     def __init__(self, app: ASGIApp, port: int, token: str, spoken: str) -> None:
+        """Lets requests through to `app` that have the session's token; its refusals are in the language `spoken`."""
         self.app, self.token, self.spoken, self.cookie = app, token, spoken, cookie_name(port)
         self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or refuses it, with the headers that every response has."""
+        """Passes a request on to the app, or refuses it; adds the headers that every response has."""
         if scope["type"] != "http":
             return
         with language.use(self.spoken):
@@ -198,11 +202,12 @@ class Guard:
             await app(scope, receive, _with_headers(send))
 
     def _refused(self, request: Request) -> int:
-        """The status that says no; 0 for a request that is answered."""
+        """The status to refuse a request with: 404 for another host, 403 for a wrong token or a change from another
+        page; 0 if it is let through."""
         headers = request.headers
         if headers.get("host") not in self.hosts:
             return 404
-        token = request.query_params.get("token") if request.url.path == "/enter" else self._shown(headers)
+        token = request.query_params.get("token") if request.url.path == "/enter" else self._held_token(headers)
         if not secrets.compare_digest((token or "").encode(), self.token.encode()):
             return 403
         if request.method in ("GET", "HEAD"):
@@ -212,7 +217,8 @@ class Guard:
         own = headers.get("origin") == f"http://{headers.get('host')}"
         return 0 if own and fits and headers.get("content-type") == "application/json" else 403
 
-    def _shown(self, headers: Headers) -> str:
+    def _held_token(self, headers: Headers) -> str:
+        """The token in the session's cookie; empty without one."""
         held = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         return held.value if held else ""
 
@@ -225,7 +231,8 @@ class Events:
         self._first = ""
 
     def tell(self, kind: str, what: dict[str, Any], *, stays: bool = False) -> None:
-        """Sends something to the pages that are open; what `stays`, also to those that open later."""
+        """Sends an event and its JSON to the open pages; one that `stays` also to each page that opens later, until the
+        next such event."""
         frame = f"event: {kind}\ndata: {json.dumps(what, ensure_ascii=False)}\n\n"
         if stays:
             self._first = frame
@@ -260,16 +267,17 @@ class Events:
             self._queues.pop(queue, None)
 
     def _send(self, frame: str | None) -> None:
+        """Sends a frame to every open page; None ends their streams."""
         for queue, loop in list(self._queues.items()):
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, frame)
 
 
 def _refusal(request: Request, status: int) -> Response:
-    """Says no: to a person who typed an address, as a page that says what to do."""
+    """An empty response with this status; for a person who opened a refused address, a page that says what to do."""
     if status != 403 or request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse("", status)
-    text = report_page.environment(TEMPLATES).get_template("closed.html.j2").render(**report_page.of_pieces())
+    text = report_page.environment(TEMPLATES).get_template("closed.html.j2").render(**report_page.template_values())
     return HTMLResponse(text, status, {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
 
@@ -279,17 +287,17 @@ def cookie_name(port: int) -> str:
 
 
 def _shared(name: str) -> Callable[[Request], Response]:
-    """The response with a file of the report's templates."""
+    """A route's function that answers with a file of the report's templates."""
     return lambda request: FileResponse(report_page.TEMPLATES / name)
 
 
 def port_of(folder: Path) -> int:
-    """The port that the page of a folder gets, the same every time."""
+    """The port that a folder's page is served on if it is free, the same every time."""
     return PORTS[zlib.crc32(bytes(folder.resolve())) % len(PORTS)]
 
 
 def _listener(port: int) -> socket.socket:
-    """A socket on the loopback, on the wanted port if it is free."""
+    """A listening socket on the loopback, on this port if it is free, else on any."""
     for wanted in (port, 0):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -306,9 +314,11 @@ def _listener(port: int) -> socket.socket:
 
 
 def _with_headers(send: Send) -> Send:
-    """Adds the headers that every response has and has not said otherwise."""
+    """An ASGI `send` that passes messages on to the given one, and adds the headers that every response has to those
+    that lack them."""
 
     async def sending(message: Message) -> None:
+        """Sends a message, the start of a response with further headers."""
         if message["type"] == "http.response.start":
             said = {name.lower() for name, _value in message["headers"]}
             every = {"Content-Security-Policy": POLICY, **HEADERS}

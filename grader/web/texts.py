@@ -76,5 +76,5 @@ TEXTS = (
 
 
 def texts(further: Iterable[str] = ()) -> dict[str, str]:
-    """Each sentence of the page's modules, by its English."""
+    """The sentences of the page's scripts and `further` ones, English to the language in use."""
     return {english: _(english) for english in (*TEXTS, *further)}

@@ -49,13 +49,14 @@ def html(
     source: str | None,
     result: StepResult | None,
     calm: str = "",
-    form: str = "",
+    link_form: str = "",
     *,
     notes: Sequence[str] = (),
 ) -> str:
-    """A step's column; `calm` says why the file is not graded yet, `form` how the editor is opened, `notes` what was
-    left out of it, and `source` is None for a file that can't be read or is not there. A learner's text is escaped."""
-    case = _case(file, source, result)
+    """The HTML of a step's column. `calm` says why the file is not graded yet (empty if it is), `link_form` is the form
+    of links to the editor (`editor.scheme`), `notes` are sentences on what was left out of the file, and `source` is
+    None for a file that can't be read or is missing. A learner's text is escaped."""
+    case = _nothing_to_grade(file, source, result)
     source = source or ""
     check = leading(result.checks) if result and not calm else None
     shown = file.parent.name + "/" + file.name
@@ -64,23 +65,26 @@ def html(
     before, behind = _around_picture(lead) if lead else ([], [])
     lines = listing(source, check, _calm_line(calm, source))
     at = next((line.number for kind in ("fault", "body", "about") for line in lines if getattr(line, kind)), 1)
+    opens = partial(_at_line, file, link_form)
     return report_page.environment(TEMPLATES).get_template("step_verdict.html.j2").render(
-        **report_page.of_pieces() | {"linked": partial(report_page.linked, opens=partial(_at_line, file, form))},
+        **report_page.template_values() | {"linked": partial(report_page.linked, opens=opens)},
         name=step, title=title, file=shown, result=result, calm=calm.partition("\n"),
         view=view, before=before, behind=behind, parts=reports.parts(result) if result else "",
-        lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, form),
+        lines=lines, source=source, case=case, at=at, path=file.resolve(), open=_opens(file, link_form),
         lead=lead, notes=notes, **_others(view, check),
     )  # fmt: skip
 
 
-def _at_line(file: Path, form: str, named: str, line: str) -> str:
-    """The link to a line that a message names, of the step's file or of another one in its folder."""
+def _at_line(file: Path, link_form: str, named: str, line: str) -> str:
+    """The link that opens the line that a message names, in the file with the name `named` in the same folder, or in
+    the step's own."""
     other = file.parent / Path(named).name
-    return editor.link(other if other.is_file() else file, int(line), form)
+    return editor.link(other if other.is_file() else file, int(line), link_form)
 
 
 def _with_sums(check: CheckView, step: str) -> CheckView:
-    """The check with a picture that says where its numbers come from, if the message writes the inputs out."""
+    """The check, with a heat map of which cells show their sums if its message writes the inputs out; else the check as
+    it is."""
     parting = check.result.parting
     call = next((pair.text for block in check.blocks for pair in block.pairs if pair.code), "")
     operands = sums.in_call(call)
@@ -89,8 +93,8 @@ def _with_sums(check: CheckView, step: str) -> CheckView:
     return replace(check, heat_map=report_page.heat_map(parting, f"{step}-lead", operands=operands))
 
 
-def _case(file: Path, source: str | None, result: StepResult | None) -> str:
-    """The reason why a file holds nothing to grade; empty if it does."""
+def _nothing_to_grade(file: Path, source: str | None, result: StepResult | None) -> str:
+    """A sentence that says why a file has nothing to grade; empty if it has."""
     if not file.exists():
         return _("There is no file {file}.", file=file.name) if source is None else ""
     if result is not None and result.unusable:
@@ -98,13 +102,14 @@ def _case(file: Path, source: str | None, result: StepResult | None) -> str:
     return _("{file} is empty.", file=file.name) if source is not None and not source.strip() else ""
 
 
-def _opens(file: Path, form: str) -> str:
-    """The link to the file, with LINE for the number of a line."""
-    return editor.link(file, 0, form.replace("{line}", "LINE"))
+def _opens(file: Path, link_form: str) -> str:
+    """The link to the file, with LINE in place of a line's number; empty if no link can open the editor."""
+    return editor.link(file, 0, link_form.replace("{line}", "LINE"))
 
 
 def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[CodeLine]:
-    """The file in colours, with the lines that a failing check is about, and the one that raised what it got."""
+    """The source in colours, line by line: those that a failing check is about are marked (without one, those still to
+    write), and the one that raised the error, which is line `fault` if that is not 0."""
     blamed = check.about if check and check.status in ("fail", "timeout") else ""
     if check and not fault:
         fault = reasons.raised_at(check)
@@ -116,8 +121,8 @@ def listing(source: str, check: CheckResult | None, fault: int = 0) -> list[Code
 
 
 def _around_picture(check: CheckView) -> tuple[list[Block], list[Block]]:
-    """The text before and after the picture of expected and actual values. The diagnosis comes first; a picture of the
-    whole answer replaces its text."""
+    """The blocks of text before and after the check's heat map. The diagnosis comes first; a picture of the whole
+    answer replaces its text."""
     said = [pair for block in check.blocks for pair in block.pairs if not pair.code]
     blocks = [
         Block(block.kind, [pair for pair in block.pairs if pair.code], block.lines)
@@ -132,7 +137,7 @@ def _around_picture(check: CheckView) -> tuple[list[Block], list[Block]]:
 
 
 def highlighted(source: str) -> list[Markup]:
-    """The lines of a source as HTML, each by itself, in classes of the style sheet."""
+    """The lines of a Python source as HTML, with the classes of the style sheet; each line is complete in itself."""
     lines = [Markup()]
     for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(source):
         colour = next((name for wanted, name in COLOURS if kind in wanted), "")
@@ -145,14 +150,16 @@ def highlighted(source: str) -> list[Markup]:
 
 
 def _others(view: StepView | None, check: CheckResult | None) -> dict[str, Any]:
-    """The checks that fail for other reasons, and how many."""
+    """Variables of the template: `rest`, the checks that fail for other reasons than the first, and their number,
+    `others`."""
     failing = view.failing[1:] if view and check else []
     count = sum(not result.unwritten for other in failing for result in (other.result, *other.alike))
     return {"rest": failing, "others": count}
 
 
 def _definition(source: str, name: str) -> tuple[int, int, int]:
-    """The first line of a public name's definition, the first behind its docstring, and the last."""
+    """The lines, from 1, of a top-level function or class: the first, the first behind its docstring, and the last. (0,
+    0, -1) if it is missing or the source does not parse."""
     try:
         tree = parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -165,7 +172,7 @@ def _definition(source: str, name: str) -> tuple[int, int, int]:
 
 
 def _to_write(source: str) -> tuple[int, int, int]:
-    """The first unwritten function's lines, as `_definition` returns them."""
+    """The line with the first `raise NotImplementedError` in the form of `_definition`; (0, 0, -1) without one."""
     lines = enumerate(source.splitlines(), 1)
     number = next((number for number, text in lines if text.strip() == "raise NotImplementedError"), 0)
     return number, number, number or -1

@@ -21,13 +21,14 @@ def vectors(words: list[str], width: int = WIDTH) -> Tensor:
 
 
 def scores(words: list[str]) -> Tensor:
-    """The scaled scores of every pair of words."""
+    """The scaled dot products of every pair of words: (words, words)."""
     x = vectors(words)
     return torch.div(x @ x.T, WIDTH**0.5)
 
 
 def influence(layer: Callable[[Tensor], Tensor], words: list[str]) -> Tensor:
-    """The change of the output at each word when another word replaces one: (words, words)."""
+    """The change of `layer`'s output at each word (rows) if another word replaces one (columns), as a norm: (words,
+    words)."""
     x = vectors(words)
     before = layer(x[None])[0]
     changes = []

@@ -26,7 +26,7 @@ from grader.calls.modes import PeakMemory  # noqa: E402
 from grader.checks.backends import LocalBackend  # noqa: E402
 from grader.checks.trial import Verdict, run_check  # noqa: E402
 from grader.course import choice  # noqa: E402
-from grader.oracle.cache import Remembered  # noqa: E402
+from grader.oracle.cache import CachedOracle  # noqa: E402
 from grader.oracle.live import Solution, solutions  # noqa: E402
 from grader.sandbox import preload  # noqa: E402
 from tests.accelerator import simulated  # noqa: E402
@@ -80,7 +80,7 @@ class OwnPeak(PeakMemory):
 
 def verdicts(step: Solution, replaced: dict[str, object] | None, device: str) -> Iterator[tuple[str, Verdict]]:
     """Every check of the step in turn, asked of the reference with some of its names replaced."""
-    student, reference = LocalBackend(step.responder(replaced, watched=True)), Remembered(step.oracle())
+    student, reference = LocalBackend(step.responder(replaced, watched=True)), CachedOracle(step.oracle())
     for check in step.checks:
         yield check.name, run_check(check.function, student, reference, seed=SEED, device=device)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 responder = found("grader.calls.responder")
 changeable(responder.Responder)
-Placed = responder.Placed
+Placed = responder.PlacedTensor
 
 
 def dropout(x, p=0.5, training=True):
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
         return dropout(x, self.p, self.training)
 
 
-respond = responder.Responder._respond
+respond = responder.Responder._outcome_with_reads
 
 
 def spread(self, call):
@@ -40,4 +40,4 @@ def spread(self, call):
     return outcome
 
 
-responder.Responder._respond = spread
+responder.Responder._outcome_with_reads = spread

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,12 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "lesson.en.md leads out of the course: put a copy in its place.",
     ),
     "a pipe": (instead("pictures.py", os.mkfifo), "pictures.py is not a regular file."),
+    "a folder of mistakes that is named as a file": (
+        instead("mistakes.md", os.mkdir),
+        "mistakes.md can't be read (Is a directory).",
+    ),
+    "a folder for checks": (instead("test_scores.py", os.mkdir), "test_scores.py can't be read (Is a directory)."),
+    "a catalogue of bytes": (lambda step: (step / "ko.po").write_bytes(b"\xff"), "ko.po is not in UTF-8"),
     "an enormous file": (lambda step: os.truncate(step / "mistakes.md", 1 << 40), "mistakes.md has more than 2 MB"),
     "a lesson of bytes": (lambda step: (step / "lesson.en.md").write_bytes(b"\xff"), "lesson.en.md is not in UTF-8"),
     "a byte 0": (put("reference.py", "import math", "import math  # \0"), "not valid Python"),
@@ -245,6 +252,23 @@ def test_a_mistake_is_one_line(step: Path, mistake: str) -> None:
         (korean,) = lint.problems("13")
     assert korean != line
     assert korean.startswith(str(step))
+
+
+@pytest.mark.parametrize(
+    "file", ["reference.py", "test_scores.py", "variants.py", "mistakes.md", "lesson.ko.md", "pictures.py", "ko.po"]
+)
+def test_a_file_that_this_user_may_not_read_is_one_line(step: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """Root may read every file, so the refusal is the system's in name only."""
+    read_text = Path.read_text
+
+    def read(path: Path, *how: Any, **more: Any) -> str:
+        if path == step / file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_text(path, *how, **more)
+
+    (step / "ko.po").touch()
+    monkeypatch.setattr(Path, "read_text", read)
+    assert lint.problems("13") == [f"{step / file} can't be read (Permission denied)."]
 
 
 def test_mistakes_in_a_folder(step: Path) -> None:

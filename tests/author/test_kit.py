@@ -20,7 +20,7 @@ from grader.author import kit, recorder
 from grader.base import files, mistakes, paths
 from grader.calls.call import Call
 from grader.calls.codec import packed_outcome
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.course import choice, submissions
@@ -307,7 +307,7 @@ def test_answers_on_another_device(built: Path) -> None:
         call = Call(tape.index.checks[name][0].calls[0], (torch.ones(1),) if place != "cpu" else (3,))
         call.options.device = "cuda"
         value = tape.ask(call).value
-        assert isinstance(value, Placed)
+        assert isinstance(value, PlacedTensor)
         assert value.device == place
 
 

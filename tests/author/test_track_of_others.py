@@ -106,13 +106,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
         folder.mkdir()
         (folder / "lesson.en.md").write_text(f"# Lesson {number}\n\n{text}\n", encoding="utf-8")
         try:
-            listed.append((f"{number} {SCRIPT}", site._copied(made, f"lessons/{number}.md", folder, "en")))
+            listed.append((f"{number} {SCRIPT}", site._add_lesson(made, f"lessons/{number}.md", folder, "en")))
             names[text] = f"lessons/{number}.html"
         except site.NotBuilt:
             names[text] = ""
     made.menu.append((SCRIPT, listed))
     (source / "mkdocs.yml").write_text(site._configuration(made), encoding="utf-8")
-    process = site._building(source)
+    process = site._start_mkdocs(source)
     _said, complained = process.communicate()
     assert process.returncode == 0, complained
     return source / "site", names

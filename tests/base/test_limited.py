@@ -11,45 +11,45 @@ import pytest
 
 from grader.base import syntax
 from grader.base.files import holds_any
-from grader.base.limited import Limited, OverBudget
+from grader.base.limited import LimitedProcess, OverBudget
 from grader.classes import class_list, roster
 from grader.course import submissions
 from grader.course.renamed import imported, own_stem
 
 
 @pytest.fixture(scope="module")
-def reader() -> Iterator[Limited]:
-    limited = Limited(seconds=1, memory=256 << 20)
+def reader() -> Iterator[LimitedProcess]:
+    limited = LimitedProcess(seconds=1, memory=256 << 20)
     yield limited
     limited.close()
 
 
-def test_a_call_is_made_elsewhere(reader: Limited) -> None:
+def test_a_call_is_made_elsewhere(reader: LimitedProcess) -> None:
     assert reader.call(os.getpid) == reader.call(os.getpid) != os.getpid()
     assert reader.call(sum, [1, 2]) == 3
     with pytest.raises(FileNotFoundError):
         reader.call(os.listdir, "/nowhere")
 
 
-def test_a_call_that_takes_too_long_is_ended(reader: Limited) -> None:
+def test_a_call_that_takes_too_long_is_ended(reader: LimitedProcess) -> None:
     with pytest.raises(OverBudget, match="more than 1 s of the processor"):
         reader.call(sum, range(10**12))
     assert reader.call(sum, [1, 2]) == 3  # another process
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="memory is limited on Linux")
-def test_a_call_that_takes_too_much_memory_is_ended(reader: Limited) -> None:
+def test_a_call_that_takes_too_much_memory_is_ended(reader: LimitedProcess) -> None:
     with pytest.raises(OverBudget, match="GiB of memory"):
         reader.call(bytes, 1 << 30)
     assert reader.call(sum, [1, 2]) == 3
 
 
-def test_the_time_of_one_call_is_not_that_of_the_next(reader: Limited) -> None:
+def test_the_time_of_one_call_is_not_that_of_the_next(reader: LimitedProcess) -> None:
     for _time in range(3):
         assert reader.call(sum, range(10**7)) > 0
 
 
-def test_a_class_goes_on_past_one_person(tmp_path: Path, reader: Limited) -> None:
+def test_a_class_goes_on_past_one_person(tmp_path: Path, reader: LimitedProcess) -> None:
     for name in ("ada", "eve", "zoe"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "step01_scores.py").write_text("def dot_product_scores(q, k): return q\n")

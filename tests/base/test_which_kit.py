@@ -78,7 +78,7 @@ def test_a_copy_is_judged_by_itself(copy: Path, forks: bool, tmp_path: Path) -> 
     if not forks:
         launcher = copy / "grader" / "judge" / "launcher.py"
         text = launcher.read_text(encoding="utf-8")
-        launcher.write_text(text.replace("return Forked(early) if fork else Spawned()", "return Spawned()"))
+        launcher.write_text(text.replace("return ForkingLauncher(early) if fork else ", "return "))
         assert launcher.read_text() != text
     assert told(copy, python(tmp_path / "python", knows=ROOT), "-P", "grader/__main__.py") == {"Of the copy."}
 

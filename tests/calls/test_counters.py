@@ -162,6 +162,25 @@ def test_an_op_that_was_given_other_work_runs_itself(monkeypatch: pytest.MonkeyP
     counters._OPS.clear()
 
 
+def test_the_function_at_our_key_rests_once_many_ops_have_passed_it() -> None:
+    """It slows every op of a process that watches for built-ins all the time, and to exchange it takes milliseconds."""
+    x = torch.ones(2, 2)
+    off_limits = builtins.BuiltIns(["gelu"])
+    with off_limits:
+        with counters.MatrixProducts():
+            x @ x
+        with off_limits:
+            x.add(x)
+        assert counters._Fallback.looks
+        for _op in range(counters.UNSEEN + 1):
+            x.add(x)
+        with off_limits:
+            assert not counters._Fallback.looks
+            with counters.MatrixProducts() as products:
+                x @ x
+        assert products.measured["float32"] == 2 * 2 * 2 * 2
+
+
 class Key(str):
     """A name that is equal to no other."""
 
@@ -174,7 +193,7 @@ class Key(str):
 
 def test_nothing_is_registered_at_our_keys() -> None:
     """As `torch.library` would: what looks for built-ins there would be gone."""
-    builtins._watched()
+    builtins._register_watchers()
     for key in ("TESTING_ONLY_GenericWrapper", "TESTING_ONLY_GenericMode", "Fake", b"Fake", Key("Fake")):
         with pytest.raises(RuntimeError, match="the grader looks there"):
             torch._C._dispatch_library("IMPL", "aten", "", "here", 1).impl(

@@ -26,7 +26,7 @@ from grader.calls.call import Call, Outcome, Raised
 from grader.calls.codec import decode_outcome, encode_outcome
 from grader.calls.framing import MAX_HEADER, MAX_PAYLOAD, PREFIX, BadMessage, frame_sizes
 from grader.calls.responder import Responder
-from grader.calls.values import HandleId, Opaque, Placed
+from grader.calls.values import HandleId, Opaque, PlacedTensor
 from grader.checks.backends import Exchange
 from grader.checks.implementation import Answer, Implementation
 from grader.checks.value_text import show_value
@@ -199,7 +199,7 @@ def test_damaged_answers(place: int, byte: int, cut: int) -> None:
     whole = encode_outcome(
         Outcome(
             (
-                Placed(torch.arange(6.0).reshape(2, 3), "cpu"),
+                PlacedTensor(torch.arange(6.0).reshape(2, 3), "cpu"),
                 1,
                 2.5,
                 "text",
@@ -211,7 +211,7 @@ def test_damaged_answers(place: int, byte: int, cut: int) -> None:
                 {"name": (1,)},
             ),
             Raised("ValueError", "message", "file", 3, "function", "source", ["x: (2,)"]),
-            {"0": Placed(torch.ones(2, dtype=torch.bfloat16), "cpu"), "weight": None},
+            {"0": PlacedTensor(torch.ones(2, dtype=torch.bfloat16), "cpu"), "weight": None},
         )
     )
     header, payload = frame_sizes(whole[: PREFIX.size])

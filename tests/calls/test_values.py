@@ -19,7 +19,7 @@ from grader.calls.call import Call, Outcome
 from grader.calls.framing import PREFIX, frame_sizes
 from grader.calls.modes import PeakMemory
 from grader.calls.responder import Responder
-from grader.calls.values import MAX_BITS, Opaque, Placed, leaves, mapped, mapped_by_path
+from grader.calls.values import MAX_BITS, Opaque, PlacedTensor, leaves, mapped, mapped_by_path
 from grader.checks.assertions import Draw, Implementation, agree, exactly, points, unmodified
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import Verdict, run_check
@@ -372,5 +372,5 @@ def test_parts_of_a_module_change_their_mode() -> None:
 def test_meta_and_placed_tensors_come_back() -> None:
     student = Implementation(Distant(Responder({"f": lambda x: (x, x.mT)})))
     first, second = student.using(device="meta").f(torch.ones(2, 3)).outcome.value
-    assert isinstance(first, Placed) and first.device == second.device == "meta"
+    assert isinstance(first, PlacedTensor) and first.device == second.device == "meta"
     assert tuple(second.tensor.shape) == (3, 2)

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from grader.base.errors import CheckFailed
-from grader.calls.values import Opaque, Placed
+from grader.calls.values import Opaque, PlacedTensor
 from grader.checks.compare import Tolerance, require_agreement, require_close, require_gradients
 
 
-def on_cpu(tensor: torch.Tensor) -> Placed:
+def on_cpu(tensor: torch.Tensor) -> PlacedTensor:
     """A tensor as a message carries it."""
-    return Placed(tensor, "cpu")
+    return PlacedTensor(tensor, "cpu")
 
 
 def refusal(got: object, expected: object, tolerance: Tolerance | None = None) -> str:
@@ -99,7 +99,7 @@ def test_kind_comes_before_values() -> None:
     """Shape, then dtype, then device."""
     assert "shape (3, 2)" in refusal(on_cpu(ONES.T), on_cpu(ONES))
     assert "dtype float64" in refusal(on_cpu(ONES.double()), on_cpu(ONES))
-    assert "device cuda:0" in refusal(Placed(ONES, "cuda:0"), on_cpu(ONES))
+    assert "device cuda:0" in refusal(PlacedTensor(ONES, "cuda:0"), on_cpu(ONES))
 
 
 def test_other_kinds_of_value() -> None:

@@ -50,3 +50,17 @@ def test_a_name_like_no_other() -> None:
     assert "mean" not in raised("return odd.abd", odd=Odd())
     assert looked == []
     assert "mean" not in raised("return odd.abd", odd=SimpleNamespace(abc=1))
+
+
+@pytest.mark.parametrize(
+    "of_torch",
+    [
+        "Torch not compiled with CUDA enabled",
+        "Found no NVIDIA driver on your system.",
+        "No CUDA GPUs are available",
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, use 'spawn'",
+    ],
+)
+def test_a_device_that_is_not_there_is_told(of_torch: str) -> None:
+    """Whatever torch says of it: built for the CPU, for CUDA without a driver, or in a process that was forked."""
+    assert "The device 'cuda' is hard-coded" in raised(f"raise RuntimeError({of_torch!r})")

@@ -17,7 +17,7 @@ from grader.checks.backends import LocalBackend
 from grader.checks.implementation import Implementation
 from grader.checks.regimes import REGIMES
 from grader.checks.trial import run_check
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 
 STEPS = {int(step.name[4:6]): step for step in solutions() if not step.lacking}
@@ -28,7 +28,7 @@ window = STEPS[25].reference
 
 def refused(step: Solution, replaced: dict[str, Any], seed: int = 1) -> dict[str, str]:
     """What each check says that refuses this code."""
-    oracle = Remembered(step.oracle())
+    oracle = CachedOracle(step.oracle())
     found = {
         check.name: run_check(check.function, LocalBackend(step.responder(replaced, watched=True)), oracle, seed=seed)
         for check in step.checks

@@ -76,8 +76,8 @@ def test_thousands_of_names_hold_nobody_up() -> None:
     """A process may say of itself what it likes, and no deadline is kept while that is put into words."""
 
     class Endless(Responder):
-        def _respond(self, call: Call) -> Outcome:
-            outcome = super()._respond(call)
+        def _outcome_with_reads(self, call: Call) -> Outcome:
+            outcome = super()._outcome_with_reads(call)
             if call.name == "load_parameters":
                 shapes = tuple(f"W_qeury.{number}weight: (2, 2)" for number in range(4000))
                 outcome.value = {"missing": ("W_query.weight",) * 4000, "shapes": shapes}

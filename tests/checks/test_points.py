@@ -13,7 +13,7 @@ import torch
 
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 
 
@@ -77,7 +77,7 @@ def floats_in_every_function(step: Solution) -> dict[str, Any]:
 )
 def test_at_most_half(name: str, missing: Callable[[Solution], dict[str, Any]]) -> None:
     step = next(step for step in solutions() if step.name == name)
-    student, reference = LocalBackend(step.responder(missing(step), watched=True)), Remembered(step.oracle())
+    student, reference = LocalBackend(step.responder(missing(step), watched=True)), CachedOracle(step.oracle())
     verdicts = {check: run_check(check.function, student, reference, seed=1) for check in step.checks}
     assert sum(check.points for check, verdict in verdicts.items() if verdict.status == "pass") <= step.points / 2
 
@@ -95,6 +95,6 @@ def test_at_most_half(name: str, missing: Callable[[Solution], dict[str, Any]]) 
 def test_one_fault_leaves_points(name: str, wrong: str) -> None:
     """What is made of a wrong part is asked so that the part does not matter, but for one check of the whole."""
     step = next(step for step in solutions() if step.name == name)
-    student, reference = LocalBackend(step.responder(together(step, wrong), watched=True)), Remembered(step.oracle())
+    student, reference = LocalBackend(step.responder(together(step, wrong), watched=True)), CachedOracle(step.oracle())
     passed = [check for check in step.checks if run_check(check.function, student, reference, seed=1).status == "pass"]
     assert sum(check.points for check in passed) >= 0.4 * step.points

@@ -19,7 +19,7 @@ from grader.checks.backends import LocalBackend
 from grader.checks.implementation import Implementation
 from grader.checks.regimes import REGIMES, AskedFunction, AskedModule
 from grader.checks.trial import run_check
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 
 ASKING = [step for step in solutions() if not step.lacking and hasattr(step.checks_module, "CALLS")]
@@ -54,7 +54,7 @@ def test_only_its_regime_catches_it(name: str, wrong: str, said: str) -> None:
     replaced = next(
         each.replaced for each in chain(step.misconceptions, of_many_steps) if wrong in (each.name, each.called)
     )
-    oracle = Remembered(step.oracle())
+    oracle = CachedOracle(step.oracle())
     verdicts = {
         check.name: run_check(check.function, LocalBackend(step.responder(replaced)), oracle, seed=1)
         for check in step.checks
@@ -74,7 +74,7 @@ def test_arrays_that_lie_backwards() -> None:
 
     student = LocalBackend(step.responder({"softmax": as_it_lies}))
     check = next(check for check in step.checks if check.name == CHECK)
-    assert "negative strides" in run_check(check.function, student, Remembered(step.oracle()), seed=1).message
+    assert "negative strides" in run_check(check.function, student, CachedOracle(step.oracle()), seed=1).message
 
 
 def test_every_step_asks() -> None:
@@ -176,7 +176,7 @@ def guarded(name: str) -> Solution:
 )
 def test_a_guard_is_right(name: str, replaced: dict[str, object]) -> None:
     """Beside any denominator, in every dtype."""
-    step, oracle = guarded(name), Remembered(guarded(name).oracle())
+    step, oracle = guarded(name), CachedOracle(guarded(name).oracle())
     for seed in (1, 2):
         for check in step.checks:
             verdict = run_check(check.function, LocalBackend(step.responder(replaced)), oracle, seed=seed)

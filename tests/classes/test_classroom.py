@@ -33,6 +33,7 @@ from grader.classes import pool as pools
 from grader.classes.one_round import Request
 from grader.classes.pool import Pool, Task
 from grader.course.submissions import Submission
+from grader.feedback import exports
 from grader.judge.launcher import GraderError
 from tests import hostile
 from tests.whole import sample
@@ -61,7 +62,7 @@ def asked(submissions: Path, out: Path, **changed: object) -> Request:
         out=out,
         steps=[STEP],
         device="cpu",
-        also=one_round.ASKED_FOR,
+        also=tuple(exports.STUDENT_FILES),
         seed=None,
         limits=Limits(),
         jobs=2,
@@ -393,6 +394,17 @@ def test_what_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: tried.count(name) for name in names} == {"a": 1, "once": 2, "always": 2, "raises": 2, "b": 1, "c": 1}
 
 
+def test_what_a_worker_of_others_answers_is_a_report_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cluster anything may come back; here the report is our own, and is taken as it is."""
+    right = Report(submission="a", seed=1, isolation=[], devices={}, score=1.0, max_score=1.0, steps=[])
+    odd = {"score": msgspec.structs.replace(right, score="much"), "kind": "no report", "right": right}  # type: ignore[arg-type]
+    pool = threads(lambda asked: odd[asked.submission.name], monkeypatch)  # type: ignore[arg-type, return-value]
+    answers = dict(pools.answers(dataclasses.replace(pool, is_remote=True), map(task, odd)))
+    assert answers["right"] == right
+    assert all(str(answers[name]).startswith("The grader failed: Expected `") for name in ("score", "kind"))
+    assert dict(pools.answers(pool, map(task, ["right"])))["right"] is right
+
+
 def test_a_refusal_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody can be graded without is not said of each student in turn."""
 
@@ -635,10 +647,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     """The second says so in one line; when the first is over, or was killed, the folder is free."""
     hand_in(tmp_path / "in" / "ada", RIGHT)
     first = asked(tmp_path / "in", tmp_path / "out")
-    with class_run._alone_in(first):
+    with class_run._locked(first):
         code, said = ended(command(tmp_path / "in", tmp_path / "out"))
     assert code == 2 and "Another run" in said and len(said.splitlines()) == 1
-    with class_run._alone_in(first):
+    with class_run._locked(first):
         pass
 
 

@@ -17,7 +17,7 @@ from grader.base import layouts
 from grader.base.downloads import people
 from grader.base.paths import ROOT
 from grader.classes import class_list, unpack
-from grader.marks.register import Enrolled, Register
+from grader.marks.register import Register, RosterEntry
 from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture
 from tests.twenty import NAMED, OPEN, PEOPLE, Files, accounted_for, notebook, put
 
@@ -277,8 +277,8 @@ def test_one_student_is_a_class(tmp_path: Path) -> None:
 def test_a_roster_calls_people_and_names_who_is_missing(tmp_path: Path) -> None:
     """By number, login or address first; a repository by what is behind the assignment's name."""
     repositories(tmp_path / "in")
-    entries = [Enrolled(WHOLE[name], (name, f"{name}@uni.edu"), section="A") for name in list(PEOPLE)[:19]]
-    register = Register({entry.name: entry for entry in [*entries, Enrolled("Zoe", section="B")]})
+    entries = [RosterEntry(WHOLE[name], (name, f"{name}@uni.edu"), section="A") for name in list(PEOPLE)[:19]]
+    register = Register({entry.name: entry for entry in [*entries, RosterEntry("Zoe", section="B")]})
     done = run(asked(tmp_path / "in", tmp_path / "out", register=register, also=("junit",)))
     names = {one.student for one in done.standings}
     assert names == {entry.name for entry in entries} | {"Zoe", "homework1-tove"}

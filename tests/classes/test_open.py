@@ -18,7 +18,7 @@ from grader.base.results import Report, StepResult
 from grader.classes import class_run, hand_back, one_round, results
 from grader.classes.one_round import Request
 from grader.course import steps as course
-from grader.feedback import class_table
+from grader.feedback import class_table, exports
 from grader.marks import marking
 from grader.marks.assignments import read
 from grader.report import console
@@ -69,7 +69,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr(class_run.Ledger, "expect", expect)
         request = Request(
             submissions=folder / "in", out=folder / "out", steps=[NAMES[1], NAMES[2]], device="cpu", seed=3,
-            limits=Limits(), assignment="week1", marking=marked, also=one_round.ASKED_FOR,
+            limits=Limits(), assignment="week1", marking=marked, also=tuple(exports.STUDENT_FILES),
         )  # fmt: skip
         done = class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
     assert [one.score for one in done.standings] == [None] * 4

@@ -122,9 +122,12 @@ def test_a_push_is_the_classrooms_word(tmp_path: Path) -> None:
     (tmp_path / "handed_in.csv").write_text("student,time\ncy,2026-09-20\n", encoding="utf-8")
     marked = marking.of(read(tmp_path / "assignments.toml"), "week1")
     assert set(marked.pushed) == {"ada-l", "Ada Lovelace"} and set(marked.times) == {"cy"}
-    when, source = marked._told("ada-l", None, "")
+    when, source = marked._hand_in_time("ada-l", None, "")
     assert when is not None and (when.day, source) == (15, "grades.csv")
-    assert marked._told("bo", None, "") == (None, "") and marked._told("cy", when, "")[1] == "handed_in.csv"
+    assert (
+        marked._hand_in_time("bo", None, "") == (None, "")
+        and marked._hand_in_time("cy", when, "")[1] == "handed_in.csv"
+    )
     (tmp_path / "grades.csv").write_text("student,time\nada,2026-09-15\n", encoding="utf-8")
     with pytest.raises(BadTerm, match="has to name the columns assignment_name"):
         marking.of(read(tmp_path / "assignments.toml"), "week1")

@@ -51,8 +51,8 @@ def test_a_name_on_gradescope_is_nobodys(user: dict[str, str], known: str) -> No
     person = json.dumps(user).encode()
     import msgspec
 
-    assert next(gradescope._own(msgspec.json.decode(person, type=gradescope._Person))) == known
-    found = list(gradescope._own(msgspec.json.decode(person, type=gradescope._Person)))
+    assert next(gradescope._identities(msgspec.json.decode(person, type=gradescope._Person))) == known
+    found = list(gradescope._identities(msgspec.json.decode(person, type=gradescope._Person)))
     assert ("bob@example.org" in found) == (user["email"] == "bob@example.org")
 
 

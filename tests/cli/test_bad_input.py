@@ -84,6 +84,38 @@ def test_a_folder_that_may_not_be_read(command: str, monkeypatch: pytest.MonkeyP
         common.require_folder(tmp_path, command)
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            PermissionError(13, "Permission denied", "a b/reference.py"),
+            "(Permission denied). Type: ls -ld 'a b/reference",
+        ),
+        (
+            IsADirectoryError(21, "Is a directory", b"a/marks.csv"),
+            "a/marks.csv can't be read or written (Is a directory)",
+        ),
+    ],
+)
+def test_a_file_that_may_not_be_read_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, says: str
+) -> None:
+    """Whichever command reads it, before every step is looked through; someone who looks for a fault sees where."""
+
+    def unread(_words: list[str], _early: object) -> int:
+        raise error
+
+    monkeypatch.setattr(main, "run", unread)
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: pytest.fail("it looked"))
+    assert main._run(["tracks"], None) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+    monkeypatch.setenv("KIT_DEBUG", "1")
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: False)
+    with pytest.raises(type(error)):
+        main._run(["tracks"], None)
+
+
 @pytest.mark.parametrize("words", ["tracks", "lesson 1", "--help"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_stream_that_is_closed(words: str, closed: str) -> None:
@@ -136,7 +168,7 @@ def test_a_full_device_is_no_reason_to_look_through_every_step(monkeypatch: pyte
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(main, "run", full)
-    monkeypatch.setattr(main, "said_of_steps", lambda: pytest.fail("it looked"))
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: pytest.fail("it looked"))
     with pytest.raises(OSError, match="No space left"):
         main._run(["tracks"], None)
 

@@ -76,7 +76,7 @@ def test_what_is_unknown_is_one_sentence(
     solutions: Path, steps: list[str], tracks: list[str], said: str, instead: str
 ) -> None:
     """It says what there is, and names something to type."""
-    with pytest.raises(choice.Unknown) as unknown:
+    with pytest.raises(choice.UnknownChoice) as unknown:
         choice.chosen(steps, tracks, solutions)
     assert str(unknown.value).startswith(said)
     assert f"{unknown.value.option} {unknown.value.instead}" == instead
@@ -85,7 +85,7 @@ def test_what_is_unknown_is_one_sentence(
 def test_one_step_where_one_is_meant(solutions: Path) -> None:
     """A range of one is one."""
     assert choice.single("4-4", solutions) == "step04_causal_mask"
-    with pytest.raises(choice.Unknown, match="Only one step fits here, and 1-2 stands for 2"):
+    with pytest.raises(choice.UnknownChoice, match="Only one step fits here, and 1-2 stands for 2"):
         choice.single("1-2", solutions)
 
 

@@ -169,8 +169,8 @@ def test_reset_keeps_every_backup(tmp_path: Path) -> None:
 
 def test_reset_of_what_is_no_work(tmp_path: Path) -> None:
     """A missing file is written, a stub left alone; neither has a backup."""
-    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
-    assert lessons.reset(STEP, tmp_path) == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=False)
+    assert lessons.reset(STEP, tmp_path) == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=True)
+    assert lessons.reset(STEP, tmp_path) == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=False)
     assert not (tmp_path / ".backup").exists()
 
 
@@ -229,14 +229,14 @@ def test_untouched_files_speak_the_language_of_the_command(tmp_path: Path) -> No
     """All of them, as long as nobody has worked on any."""
     exercises.write(tmp_path)
     with language.use("ko"):
-        written = exercises.in_language(tmp_path)
+        written = exercises.write_in_language(tmp_path)
         assert f"{STEP}" in written
         assert (tmp_path / f"{STEP}.py").read_text(encoding="utf-8") == stubs.original(paths.step_folder(STEP), "ko")
-        assert exercises.in_language(tmp_path) == []
+        assert exercises.write_in_language(tmp_path) == []
     file = tmp_path / f"{STEP}.py"
     file.write_text(file.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
-    assert exercises.in_language(tmp_path) == []
-    assert exercises.in_language(tmp_path / "nowhere") == []
+    assert exercises.write_in_language(tmp_path) == []
+    assert exercises.write_in_language(tmp_path / "nowhere") == []
 
 
 def test_swapping_the_language_of_the_stubs(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_reset_speaks_the_language_in_use(tmp_path: Path) -> None:
     exercises.write(tmp_path)
     with language.use("ko"):
         restored = lessons.reset(STEP, tmp_path)
-    assert restored == lessons.Restored(tmp_path / f"{STEP}.py", None, changed=True)
+    assert restored == lessons.ResetResult(tmp_path / f"{STEP}.py", None, changed=True)
     assert restored.file.read_text() == stubs.original(SOLUTIONS / "core" / STEP, "ko")
 
 

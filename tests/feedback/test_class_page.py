@@ -21,8 +21,8 @@ MASK, DROPOUT = "step04_causal_mask", "step05_dropout"
 def step(name: str, status: Status = "pass", *diagnoses: tuple[str, ...], **more: object) -> StepStanding:
     """A step of four points."""
     score = 4.0 if status == "pass" else 1.0 if status == "fail" else 0.0
-    given = {"unexplained": (), "off_limits": False, "blocked_by": None, **more}
-    return StepStanding(name, name, status, score, 4.0, diagnoses, **given)  # type: ignore[arg-type]
+    given = {"title": name, "status": status, "score": score, "max_score": 4.0, "diagnoses": diagnoses, **more}
+    return StepStanding(name=name, **given)  # type: ignore[arg-type]
 
 
 def student(name: str, *steps: StepStanding) -> Standing:
@@ -38,7 +38,7 @@ CLASS = [
     student("both", step(MASK, "fail", ("future_instead_of_past", "hidden_marked_true")), step(DROPOUT, "todo")),
     student("nobody", step(MASK, "todo"), step(DROPOUT, "todo")),
     student("ours", step(MASK, "error"), step(DROPOUT, "skipped", blocked_by=MASK)),
-    student("damaged", *(step(name, "fail", unusable="attention.ipynb is damaged.") for name in (MASK, DROPOUT))),
+    student("damaged", *(step(name, "fail", message="attention.ipynb is damaged.") for name in (MASK, DROPOUT))),
     Standing(student="broken", file="broken", key="", error="its process was killed"),
 ]
 

@@ -73,7 +73,7 @@ def standings(*students: str) -> list[Standing]:
 
 def written(name: str, of: Sequence[Standing], column: str = "") -> str:
     """The text of one table of a class."""
-    return exports.written(name, exports.WholeClass(of, STEPS, canvas_column=column))
+    return exports.csv_text(name, exports.WholeClass(of, STEPS, canvas_column=column))
 
 
 def table(text: str) -> list[dict[str, str]]:

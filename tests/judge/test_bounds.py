@@ -20,7 +20,7 @@ from grader.base.limits import Limits
 from grader.base.results import Report, Status, StepResult
 from grader.calls import codec
 from grader.calls.framing import BadMessage
-from grader.calls.values import MAX_TENSORS, Placed
+from grader.calls.values import MAX_TENSORS, PlacedTensor
 from grader.checks.compare import Tolerance, require_agreement, require_gradients
 from grader.checks.trial import Verdict
 from grader.course import submissions
@@ -46,11 +46,11 @@ def agrees(compare: Callable[[], None]) -> bool:
 
 
 def compared(got: torch.Tensor, expected: torch.Tensor) -> bool:
-    return agrees(lambda: require_agreement(Placed(got, "cpu"), Placed(expected, "cpu"), Tolerance()))
+    return agrees(lambda: require_agreement(PlacedTensor(got, "cpu"), PlacedTensor(expected, "cpu"), Tolerance()))
 
 
 def gradients_compared(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
-    named = [{str(place): Placed(tensor, "cpu") for place, tensor in enumerate(side)} for side in (got, expected)]
+    named = [{str(place): PlacedTensor(tensor, "cpu") for place, tensor in enumerate(side)} for side in (got, expected)]
     return agrees(lambda: require_gradients(named[0], named[1], Tolerance()))  # type: ignore[arg-type]  # no None here
 
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from grader.calls.call import Call, Load
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.course.steps import steps
 from grader.course.submissions import Submission
 from grader.judge import shared_worker
 from grader.judge.grader import Grader
-from grader.judge.launcher import Forked
+from grader.judge.launcher import ForkingLauncher
 from grader.judge.shared_worker import SharedWorker, is_ordinary
 from grader.judge.worker_backend import WorkerBackend
 from grader.sandbox.forked import ForkedProcess
@@ -101,6 +101,9 @@ OUT_OF_SIGHT = (
     "import ctypes",
     "__import__('os')",
     "from torch import utils",
+    "nn.attention.restore_flash_attention_impl()",
+    "myself.attention.restore_flash_attention_impl()",
+    "from torch.nn import attention",
     "torch.builtins.open('file', 'w')",
     "torch.  sys",
     "(torch.\n  sys)",
@@ -148,7 +151,7 @@ class Two:
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Launcher]:
     """A launcher of workers."""
-    source = Forked()
+    source = ForkingLauncher()
     try:
         source.launcher.await_reply("ready", seconds=120.0)
         yield source.launcher
@@ -190,6 +193,7 @@ def test_what_reaches_beyond_its_own_names_is_no_ordinary_file(code: str) -> Non
         "# exec(x) and torch.set_default_dtype",
         "self = nn.Module()\nsetattr(self, 'x', 1)",
         "model = nn.Linear(2, 2)\nmodel.eval()",
+        "class Block(nn.Module):\n    def forward(self, x):\n        return self.attention(x)",
         "from exercises.step01_scores import right",
     ],
 )
@@ -236,7 +240,7 @@ def test_a_process_that_dies_while_it_waits_is_replaced(two: Two) -> None:
     os.kill(pid, signal.SIGKILL)
     other, value = two.asked("step02", sources)
     assert pid != other
-    assert isinstance(value, Placed)
+    assert isinstance(value, PlacedTensor)
 
 
 def test_it_stands_still_while_it_waits(two: Two) -> None:

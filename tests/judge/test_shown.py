@@ -15,7 +15,7 @@ from grader.checks.trial import Verdict, run_check
 from grader.course.submissions import Submission
 from grader.judge import outcome
 from grader.judge.grader import Grader
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
 
@@ -120,7 +120,7 @@ def test_a_tape_has_them_too(tmp_path: Path) -> None:
         for case in few:
             assert case.__name__ in tape.index.checks
             student = LocalBackend(step.responder())
-            assert run_check(case, student, Remembered(tape), seed=recorder.SEEDS[0]).status == "pass"
+            assert run_check(case, student, CachedOracle(tape), seed=recorder.SEEDS[0]).status == "pass"
 
 
 def _run(step: Solution, check: smallest.Case, replaced: dict[str, object]) -> Verdict:

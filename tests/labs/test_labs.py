@@ -432,7 +432,7 @@ def test_a_lab_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "labs").mkdir()
     solved(tmp_path / "attention", 3)
     monkeypatch.chdir(tmp_path / "labs")
-    monkeypatch.setattr(parts, "graded", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 10.0, 10.0)))
+    monkeypatch.setattr(parts, "grading", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 10.0, 10.0)))
     shown = shown_lab.lab("scale", "2", seconds=0.5)
     html = shown._repr_html_()
     assert "step03_attention: yours." in repr(shown)

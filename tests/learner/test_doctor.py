@@ -14,7 +14,7 @@ from grader.course import choice
 from grader.judge import grader
 from grader.judge.launcher import GraderError
 from grader.learner import doctor
-from grader.learner.doctor import Examined, TorchFacts
+from grader.learner.doctor import Finding, TorchFacts
 
 
 def test_machine_that_works(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_devices() -> None:
 def test_language_and_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A language that is not there, and a terminal that can't show marks."""
     monkeypatch.setenv("KIT_LANG", "tlh")
-    assert doctor.spoken() == Examined("language", "broken", "KIT_LANG=tlh: en or ko", "export KIT_LANG=en")
+    assert doctor.spoken() == Finding("language", "broken", "KIT_LANG=tlh: en or ko", "export KIT_LANG=en")
     monkeypatch.setattr(sys, "stdout", type("Output", (), {"encoding": "ascii"})())
     assert doctor.screen().fix == "export PYTHONUTF8=1"
 
@@ -132,10 +132,10 @@ def test_language_and_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_table_fits() -> None:
     """80 columns are enough, in either language; a state is a word as well as a mark."""
     findings = [
-        Examined(
+        Finding(
             "temporary folder", "broken", "none can be written to " * 8, "mkdir -p ~/tmp && TMPDIR=~/tmp make grade"
         ),
-        Examined("torch", "works", "2.13"),
+        Finding("torch", "works", "2.13"),
     ]
     for name in language.LANGUAGES:
         with language.use(name):

@@ -68,7 +68,7 @@ def test_fails_until_it_is_right(mistake: str, grader: Grader, tmp_path: Path, m
     result, reproduction = grader.reproduce(submissions.read(folder), step, seed=3)
     assert result.status == "fail"
     assert reproduction is not None
-    program = repro.written(reproduction, step, folder)
+    program = repro.write_program(reproduction, step, folder)
     code, said = ran(program)
     assert code != 0
     assert says in said
@@ -96,7 +96,7 @@ def test_another_folder(grader: Grader, tmp_path: Path, monkeypatch: pytest.Monk
     whole = solved(folder, step, "self.out_proj(", "(")
     _result, reproduction = grader.reproduce(submissions.read(folder), step, seed=3)
     assert reproduction is not None
-    program = repro.written(reproduction, step, folder)
+    program = repro.write_program(reproduction, step, folder)
     assert ran(program)[0] != 0
     (folder / f"{step}.py").write_text(whole, encoding="utf-8")
     assert ran(program)[0] == 0

@@ -280,7 +280,7 @@ def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.Monke
         step.name: SimpleNamespace(without_score=False, score=0.5 * step.points, max_score=step.points)
         for step in course.steps()
     }
-    known = SimpleNamespace(known=lambda name: SimpleNamespace(steps=[results[name]]))
+    known = SimpleNamespace(latest=lambda name: SimpleNamespace(steps=[results[name]]))
     monkeypatch.setattr("grader.learner.cell_checks._warm_grader", lambda: known)
     given = {}
     for name in ("scores", "masks"):
@@ -615,6 +615,6 @@ def test_a_students_own_earlier_steps_stand_in(tmp_path: Path) -> None:
         (tmp_path / "ada" / "scores" / f"{step}.py").write_text(f"# {step}\nx = 1\n")
     for name, expected in (("masks", ["step01_scores", "step02_softmax", "step04_causal_mask"]), ("sums", [])):
         handed_in = Submission("ada", {"step02_softmax": ("new.py", "x = 2\n")})
-        ledger.with_own_earlier(handed_in, tmp_path / "ada", marks.Marking(term, term.assignments[name]))
+        ledger.add_own_earlier(handed_in, tmp_path / "ada", marks.Marking(term, term.assignments[name]))
         assert sorted(handed_in.earlier) == expected
         assert handed_in.sources == {"step02_softmax": ("new.py", "x = 2\n")}  # what was handed in stays as it was

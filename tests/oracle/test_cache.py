@@ -12,14 +12,14 @@ from grader.calls.call import Call
 from grader.checks.backends import LocalBackend
 from grader.checks.trial import run_check
 from grader.judge.session import Session
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import solutions
 
 FIRST = solutions()[0]
 
 
 def test_draws_are_the_oracles_own_and_nobody_changes_them() -> None:
-    oracle = Remembered(FIRST.oracle())
+    oracle = CachedOracle(FIRST.oracle())
     for _time in range(3):
         fresh, draw = FIRST.oracle().draws("test_widths", 5, "cpu"), oracle.draws("test_widths", 5, "cpu")
         values = draw.normal(2, 3)
@@ -30,7 +30,7 @@ def test_draws_are_the_oracles_own_and_nobody_changes_them() -> None:
 
 
 def test_a_check_that_goes_further_draws_on_from_where_it_was() -> None:
-    oracle = Remembered(FIRST.oracle())
+    oracle = CachedOracle(FIRST.oracle())
     oracle.draws("test_widths", 5, "cpu").normal(4)
     fresh, draw = FIRST.oracle().draws("test_widths", 5, "cpu"), oracle.draws("test_widths", 5, "cpu")
     for count in (4, 3, 2):
@@ -38,7 +38,7 @@ def test_a_check_that_goes_further_draws_on_from_where_it_was() -> None:
 
 
 def test_answers_are_given_again_and_go_on_from_there() -> None:
-    oracle, plain = Remembered(FIRST.oracle()), FIRST.oracle()
+    oracle, plain = CachedOracle(FIRST.oracle()), FIRST.oracle()
     questions = [Call("dot_product_scores", (torch.full((1, 2), float(k)), torch.ones(3, 2))) for k in range(3)]
     for most in (1, 2, 3, 1):
         oracle.begin_check(7)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from grader.calls.call import Call, Options, Outcome, Raised
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.checks.backends import Exchange
 from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict
@@ -40,7 +40,7 @@ def test_fingerprints(first: object, second: object, alike: bool) -> None:
     """They match for the same answer, and for one that was summed in another order, and for no other."""
     call = Call("f")
     one, other = (
-        Outcome(Placed(value, "cpu") if isinstance(value, torch.Tensor) else value) for value in (first, second)
+        Outcome(PlacedTensor(value, "cpu") if isinstance(value, torch.Tensor) else value) for value in (first, second)
     )
     assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
     assert not agree_in(
@@ -86,31 +86,33 @@ def test_gradients_behind_not_a_number() -> None:
     """They tell nothing: how far it spreads on the way back is a matter of how the same is written."""
     call, lost, whole = Call("f"), torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0])
     for value, alike in ((lost, True), (whole, False)):
-        one, other = (Outcome(Placed(value, "cpu"), gradients={"0": Placed(back, "cpu")}) for back in (lost, whole))
+        one, other = (
+            Outcome(PlacedTensor(value, "cpu"), gradients={"0": PlacedTensor(back, "cpu")}) for back in (lost, whole)
+        )
         assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
 
 
 def test_a_gradient_of_zeros_is_none() -> None:
     """As in a check, where one that no path leads to counts as zeros."""
-    call, value = Call("f"), Placed(torch.ones(2), "cpu")
-    one, other = (Outcome(value, gradients={"0": back}) for back in (Placed(torch.zeros(2), "cpu"), None))
+    call, value = Call("f"), PlacedTensor(torch.ones(2), "cpu")
+    one, other = (Outcome(value, gradients={"0": back}) for back in (PlacedTensor(torch.zeros(2), "cpu"), None))
     assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu")
 
 
 def test_fingerprints_on_another_device() -> None:
     """An answer on the device where the check runs is at home there, as a recorded one was on the CPU."""
     values = torch.tensor([1.0, 2.0])
-    recorded = fingerprint(Call("f", (values,)), Outcome(Placed(values, "cpu")))
+    recorded = fingerprint(Call("f", (values,)), Outcome(PlacedTensor(values, "cpu")))
     call = Call("f", (values,))
     call.options.device = "cuda"
-    assert agree_in(recorded, Exchange(call, outcome=Outcome(Placed(values, "cuda:0"))), "cuda")
-    assert not agree_in(recorded, Exchange(call, outcome=Outcome(Placed(values, "cpu"))), "cuda")
+    assert agree_in(recorded, Exchange(call, outcome=Outcome(PlacedTensor(values, "cuda:0"))), "cuda")
+    assert not agree_in(recorded, Exchange(call, outcome=Outcome(PlacedTensor(values, "cpu"))), "cuda")
 
 
 def test_what_a_check_does_not_look_at() -> None:
     """Of two values that a call returns, the one that the check compares; where an error was due, no value at all."""
     right, wrong = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
-    one, other = (Outcome((Placed(right, "cpu"), Placed(beside, "cpu"))) for beside in (right, wrong))
+    one, other = (Outcome((PlacedTensor(right, "cpu"), PlacedTensor(beside, "cpu"))) for beside in (right, wrong))
     for part, alike in ((0, True), (1, False), (2, False), (None, False)):
         call = Call("f", options=Options(part=part))
         assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
@@ -129,11 +131,11 @@ def test_what_a_check_does_not_look_at() -> None:
 def test_an_answer_may_be_far_nearer_to_a_mistake_than_to_the_right_one() -> None:
     """An answer that need not be exact is so where the same mistake was made in another form."""
     right, mistaken = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 4.0])
-    recorded = fingerprint(Call("f"), Outcome(Placed(mistaken, "cpu")))
+    recorded = fingerprint(Call("f"), Outcome(PlacedTensor(mistaken, "cpu")))
 
     def near(mine: torch.Tensor) -> bool:
-        exchange = Exchange(Call("f"), outcome=Outcome(Placed(mine, "cpu")))
-        return far_nearer(recorded, exchange, Placed(right, "cpu"), "cpu")
+        exchange = Exchange(Call("f"), outcome=Outcome(PlacedTensor(mine, "cpu")))
+        return far_nearer(recorded, exchange, PlacedTensor(right, "cpu"), "cpu")
 
     assert near(mistaken + 1e-4)
     assert not near(mistaken + 1e-2)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from grader.author import recorder
 from grader.base import language
+from grader.base.mistakes import Unreadable
+from grader.base.paths import SOLUTIONS
+from grader.base.syntax import invalid
 from grader.checks.backends import LocalBackend
 from grader.judge.grader import Grader
+from grader.operators.changes import ChangedText, changes
 from grader.oracle.diagnostician import Diagnostician
+from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.live import solutions
 from grader.oracle.tape import Tape
 from grader.oracle.witness import Witness
+from grader.oracle.wrong_ways import Text, WrongWays
 from tests.clinic import Clinic
 from tests.oracle.test_untrue_names import graded, named, told
 
@@ -95,3 +102,30 @@ def test_nothing_is_tried_when_the_time_is_over() -> None:
         assert bool(late.diagnose(questions, lambda question, seed: None)) == found
         for question in questions:
             question.alike.clear()
+
+
+@pytest.mark.parametrize("folder", sorted(SOLUTIONS.glob("*/step*/")), ids=lambda folder: folder.name)
+def test_all_that_is_generated_is_python(folder: Path) -> None:
+    """No edit or operator makes a text that Python refuses, as an argument twice in a helper's heading. A step whose
+    package is not installed is read as well."""
+    text = Text(folder)
+    for name, definition in text.definitions.items():
+        made = [changed for _entry, changed in text.of_many_steps(name)]
+        for changed in (*made, *(change.text for change in changes(name, definition, name))):
+            assert not invalid(changed, name), changed
+
+
+def test_nothing_is_generated_of_a_kernel() -> None:
+    """With a wrong pointer it would end the judge."""
+    ways = WrongWays(SOLUTIONS / "longer_and_faster" / "step29_triton", ModuleType("not_imported"))
+    assert {"flash_forward", "attend"} <= set(ways.definitions)
+    assert not GeneratedMistakes(ways, set).recorded()
+
+
+def test_a_change_that_can_not_be_run_breaks_no_judge() -> None:
+    """It answers every call with an error, which is no learner's."""
+    step = next(step for step in solutions() if step.name == "step02_softmax")
+    assert step.wrong_ways is not None
+    change = ChangedText("dimension_left_out", "softmax", "def softmax(x, dim=missing):\n    return x\n", {})
+    with pytest.raises(Unreadable, match="missing"):
+        GeneratedMistakes(step.wrong_ways, set)._compiled(change, "softmax")["softmax"](1.0, dim=0)

@@ -10,7 +10,7 @@ from grader.base import language
 from grader.base.errors import CheckFailed
 from grader.base.results import CheckResult, leading
 from grader.calls.call import Call, Outcome
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.checks.backends import Exchange
 from grader.checks.reproduction import Due
 from grader.checks.trial import Verdict
@@ -30,9 +30,9 @@ def softmax(x, dim=-1):
 
 
 def verdict(mine: Tensor, right: Tensor = RIGHT) -> Verdict:
-    about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(Placed(mine, "cpu")))
+    about = Exchange(Call("scores", (QUERY,)), outcome=Outcome(PlacedTensor(mine, "cpu")))
     failure = CheckFailed("")
-    failure.about, failure.due = about, Due(Placed(right, "cpu"))
+    failure.about, failure.due = about, Due(PlacedTensor(right, "cpu"))
     return Verdict("fail", "", frozenset(), exchanges=[about], failure=failure)
 
 
@@ -135,11 +135,11 @@ def test_rows_of_which_few_are_right_are_not_called_unfinished() -> None:
 def test_whole_numbers_are_compared_exactly() -> None:
     """Beyond 2**53 floats have gaps, and a number near twice the right one is not twice it."""
     right = 2**62 + 7 * 11
-    found = probes.found_in(counted(right - 7 * 11, right, 7, 11))
+    found = probes.relations_in(counted(right - 7 * 11, right, 7, 11))
     assert found is not None
     assert ("term_missing", (("term", "args[0] · args[1]"),)) in found
-    assert probes.found_in(counted(2 * right, right, 7, 11))[0] == ("answer_scaled", (("factor", "2"),))  # type: ignore[index]
-    nearly = probes.found_in(counted(2 * right + 1, right, 7, 11)) or []
+    assert probes.relations_in(counted(2 * right, right, 7, 11))[0] == ("answer_scaled", (("factor", "2"),))  # type: ignore[index]
+    nearly = probes.relations_in(counted(2 * right + 1, right, 7, 11)) or []
     assert "answer_scaled" not in {name for name, _words in nearly}
 
 

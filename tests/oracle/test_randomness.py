@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.calls.call import Outcome
-from grader.calls.values import Placed
+from grader.calls.values import PlacedTensor
 from grader.oracle import randomness
 
 X = torch.arange(1.0, 4097.0).reshape(64, 64) / 1000
@@ -29,7 +29,7 @@ def dropped(x: Tensor, seed: int, p: float = 0.3, shape: tuple[int, ...] = (64, 
 
 def alike(first: Tensor, second: Tensor) -> bool:
     """Whether the two are taken for two draws of one manner."""
-    one, other = (Outcome(Placed(value, "cpu")) for value in (first, second))
+    one, other = (Outcome(PlacedTensor(value, "cpu")) for value in (first, second))
     return randomness.alike(randomness.profile(one), randomness.profile(other), randomness.shapes(one))
 
 
@@ -69,7 +69,7 @@ def test_draws_that_may_not_look_alike() -> None:
         (X, False),
         (0 * X, False),
     ):
-        assert randomness.may_miss(randomness.profile(Outcome(Placed(value, "cpu")))) is missed
+        assert randomness.may_miss(randomness.profile(Outcome(PlacedTensor(value, "cpu")))) is missed
 
 
 def test_a_choice_by_value_is_no_draw() -> None:

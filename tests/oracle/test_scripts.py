@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from grader.checks.lazy import Passed, Script
+from grader.checks.lazy import PassRecord, Script
 from grader.oracle import scripts as shared
 from grader.oracle.scripts import START, SharedScripts
 
@@ -15,7 +15,7 @@ def learned(of: SharedScripts, seed: int, *answers: bytes) -> None:
     """One check, with these answers that have passed."""
     script = of.of(STEP, seed).setdefault("cpu", {}).setdefault("test_one", Script([[b"first", b"second"], [b"last"]]))
     for answer in answers:
-        script.passed[answer] = Passed(frozenset({"f"}), ("f",), True, frozenset())
+        script.passed[answer] = PassRecord(frozenset({"f"}), ("f",), True, frozenset())
         script.reached.add(answer)
     of.publish(STEP)
 

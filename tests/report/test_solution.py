@@ -54,7 +54,7 @@ def test_a_kit_without_solutions_says_whom_to_ask(tmp_path: Path, monkeypatch: p
     (folder / solutions.SHIPPED).write_bytes(solutions.shipped(STEP))
     assert solutions.solution(STEP, tmp_path / "steps") == solutions.solution(STEP)
 
-    def missing(step: str) -> solutions.Solved:
+    def missing(step: str) -> solutions.StepSolution:
         raise solutions.NoSolution(step)
 
     monkeypatch.setattr(solutions, "solution", missing)

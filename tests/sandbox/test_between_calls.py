@@ -13,7 +13,7 @@ import pytest
 from grader.base.limits import Limits
 from grader.calls.call import Call, Load
 from grader.judge.grader import Grader
-from grader.judge.launcher import Forked
+from grader.judge.launcher import ForkingLauncher
 from grader.judge.worker_backend import WorkerBackend
 from grader.sandbox.forked import ForkedProcess
 from grader.sandbox.process import Launcher
@@ -62,7 +62,7 @@ def stands_still(launcher: Launcher) -> None:
 @pytest.mark.thorough
 def test_a_forked_worker_stands_still() -> None:
     """It is stopped by the judge, for which it is none of its children."""
-    source = Forked()
+    source = ForkingLauncher()
     try:
         source.launcher.await_reply("ready", seconds=120.0)
         stands_still(source.launcher)

@@ -7,12 +7,14 @@ that walks syntax trees; then add it here.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import types
 
 import pytest
 
 from grader.base.paths import ROOT
+from grader.sandbox.conceal import CHANGING
 
 SEALED = {"f_builtins", "f_code", "f_generator", "f_globals", "f_lineno", "f_locals", "f_trace"}
 HARMLESS = {"clear", "f_back", "f_lasti", "f_trace_lines", "f_trace_opcodes"}
@@ -75,3 +77,9 @@ def test_no_process_is_started_in_the_default_way() -> None:
             if isinstance(node, ast.Call) and called == "ProcessPoolExecutor" and len(node.args) < 2:
                 default.append(path.name)
     assert default == []
+
+
+def test_every_class_that_changes_is_in_the_kit() -> None:
+    """Under a new name a class that counts would be made immutable, and each call would fail."""
+    sources = [file.read_text(encoding="utf-8") for file in (ROOT / "grader" / "calls").glob("*.py")]
+    assert set(CHANGING) <= set(re.findall(r"^class (\w+)", "\n".join(sources), re.MULTILINE))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from grader.judge.grader import Grader
-from grader.judge.launcher import Forked
+from grader.judge.launcher import ForkingLauncher
 from grader.judge.zygote_process import ZygoteProcess
 from tests import hostile
 from tests.whole import sample
@@ -119,7 +119,7 @@ assert not [each for each in differ if (each[1], each[2]) != ("IndexError", "Run
 @pytest.fixture(scope="module")
 def once() -> Iterator[Grader]:
     """As `make grade` starts one."""
-    with Grader(1, hostile.PATIENT, source=Forked(ZygoteProcess(once=True))) as grader:
+    with Grader(1, hostile.PATIENT, source=ForkingLauncher(ZygoteProcess(once=True))) as grader:
         yield grader
         grader._source.close()
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec import msgpack
 
 from grader.checks.backends import LocalBackend
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 from grader.oracle.witness import Question
 from tests.whole import sample
@@ -24,7 +24,7 @@ LISTED = Path(__file__).with_name("coincidences.txt").read_text(encoding="utf-8"
 def pairs(step: Solution) -> dict[str, set[tuple[str, str]]]:
     """For each public name the pairs of its mistakes that every hand case which fails on either gives the same answers
     for."""
-    asked = step.asked_here(Remembered(LocalBackend(step.responder())))
+    asked = step.asked_here(CachedOracle(LocalBackend(step.responder())))
     by_answers: dict[tuple[str, bytes], set[str]] = defaultdict(set)
     for wrong in step.misconceptions:
         (name, *others) = wrong.replaced

@@ -18,7 +18,7 @@ from grader.checks.catalogue import Misconception, Variant
 from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.choice import CORE, match_step
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
 from grader.sandbox import preload
@@ -61,9 +61,9 @@ some_steps = of_steps(STEPS if THOROUGH or ONLY else STEPS[::3])
 
 
 @functools.cache
-def reference_of(step: Solution) -> Remembered:
+def reference_of(step: Solution) -> CachedOracle:
     """The step's reference, asked once for each seed."""
-    return Remembered(step.oracle())
+    return CachedOracle(step.oracle())
 
 
 def verdicts(step: Solution, seed: int, replaced: dict[str, object] | None = None) -> dict[str, Verdict]:

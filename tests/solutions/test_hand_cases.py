@@ -15,7 +15,6 @@ from grader.checks.trial import run_check
 from grader.judge import outcome
 from grader.judge.step_run import Answers, DeviceRun
 from grader.oracle.live import Solution, solutions
-from grader.oracle.tape import copied
 from tests.whole import sample
 
 STEPS = sample([step for step in solutions() if not step.lacking])
@@ -48,7 +47,7 @@ class Memory:
         self.so_far.update(encode_call(call))
         if self.so_far.hexdigest() not in self.known:
             raise CheckFailed("not known in advance")
-        return copied(self.known[self.so_far.hexdigest()])
+        return self.known[self.so_far.hexdigest()].copied()
 
 
 class _Recording:
@@ -62,7 +61,7 @@ class _Recording:
     def ask(self, call: Call) -> Outcome:
         self.so_far.update(encode_call(call))
         outcome = self.backend.ask(call)
-        self.table[self.so_far.hexdigest()] = copied(outcome)
+        self.table[self.so_far.hexdigest()] = outcome.copied()
         return outcome
 
 

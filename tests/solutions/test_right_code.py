@@ -12,7 +12,7 @@ from grader.calls.responder import Responder
 from grader.checks.backends import LocalBackend
 from grader.checks.implementation import Implementation
 from grader.checks.trial import Verdict, run_check
-from grader.oracle.cache import Remembered
+from grader.oracle.cache import CachedOracle
 from grader.oracle.live import Solution, solutions
 
 
@@ -21,7 +21,7 @@ def step_named(number: int) -> Solution:
 
 
 def verdicts(step: Solution, replaced: dict[str, Any], seed: int = 1) -> dict[str, Verdict]:
-    oracle = Remembered(step.oracle())
+    oracle = CachedOracle(step.oracle())
     return {
         check.name: run_check(check.function, LocalBackend(step.responder(replaced)), oracle, seed=seed)
         for check in step.checks

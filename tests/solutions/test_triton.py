@@ -99,7 +99,7 @@ def test_its_points_count_nowhere() -> None:
     one = standing(Graded(student="ann", file="ann", key="k", report=report))
     assert (one.score, one.max_score, one.error) == (8.0, 8.0, "")
     whole = exports.WholeClass([one], [step.name for step in report.steps])
-    (header, row) = csv.reader(io.StringIO(exports.written("class.csv", whole)))
+    (header, row) = csv.reader(io.StringIO(exports.csv_text("class.csv", whole)))
     assert dict(zip(header, row, strict=True))[STEP.name] == "–"
     assert dict(zip(header, row, strict=True))["max_score"] == "8"
     assert gradebook.mark(report.steps[1]).share is None

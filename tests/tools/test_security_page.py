@@ -15,7 +15,7 @@ from tests import hostile
 from tests.hostile import KERNELS, STEP, Attack
 from tests.whole import sample
 from tools import security_page, security_runs
-from tools.security_runs import Record, Run, Tried
+from tools.security_runs import AttackRun, Record, Run
 
 HEADER = "# step: {step}\n# expect: pass\n# rests on: {layers}\n# A perfect judge: none.\n# 완벽한 심판: 없음.\n{code}"
 
@@ -71,7 +71,7 @@ def test_process_and_limits_alone() -> None:
     except hostile.NoOtherUser as error:
         pytest.skip(f"no process of another user can be started: {error}")
 
-    def run(part: list[Attack]) -> list[Tried]:
+    def run(part: list[Attack]) -> list[AttackRun]:
         return security_runs.run("ordinary", KERNELS, part, lambda tried, attack: None)
 
     with ThreadPoolExecutor(2) as pool:
@@ -151,11 +151,11 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(security_runs, "PUT_ASIDE", tmp_path / "build" / "aside.jsonl")
     asked: list[list[str]] = []
 
-    def run(user: str, without: object, attacks: list[Attack], on_tried: object) -> list[Tried]:
+    def run(user: str, without: object, attacks: list[Attack], on_tried: object) -> list[AttackRun]:
         asked.append([attack.name for attack in attacks])
         tried = []
         for attack in attacks:
-            tried.append(Tried(attack.name, "reached" if attack is second else ""))
+            tried.append(AttackRun(attack.name, "reached" if attack is second else ""))
             on_tried(tried[-1], attack)  # type: ignore[operator]
             if len(asked) == 1:
                 raise KeyboardInterrupt
@@ -169,7 +169,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         played()
     with security_runs.PUT_ASIDE.open("ab") as file:
-        file.write(msgspec.json.encode(Tried(second.name, user="ordinary", without=["seccomp"]))[:-5])
+        file.write(msgspec.json.encode(AttackRun(second.name, user="ordinary", without=["seccomp"]))[:-5])
     assert played() == played() == {"other"}
     assert asked == [[first.name, second.name], [second.name], []]
     first = written(tmp_path, code="x = 2\n")

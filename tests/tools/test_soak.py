@@ -8,7 +8,7 @@ import pytest
 
 from grader.judge.grader import Grader
 from tests import hostile
-from tools.soak import LIMITS, ROOM, Soaked, held, mixed, soak
+from tools.soak import LIMITS, ROOM, SoakReport, held, mixed, soak
 
 pytestmark = [
     pytest.mark.thorough,
@@ -28,13 +28,13 @@ def test_short_soak() -> None:
 
 def test_growth_is_noticed() -> None:
     """A process that keeps a little of each submission is found out."""
-    leaking = Soaked(memory={"judge": [100.0 + number for number in range(60)]})
+    leaking = SoakReport(memory={"judge": [100.0 + number for number in range(60)]})
     assert leaking.growth("judge") > ROOM
 
 
 def test_growth_at_one_point_is_noticed() -> None:
     """One answer after which a process stays large is found out, when it comes in the second third too."""
-    jumping = Soaked(memory={"judge": [100.0] * 24 + [100.0 + 2 * ROOM] * 36})
+    jumping = SoakReport(memory={"judge": [100.0] * 24 + [100.0 + 2 * ROOM] * 36})
     assert jumping.growth("judge") > ROOM
 
 

@@ -78,6 +78,29 @@ def test_silent_connections_end(server: pages.PageServer) -> None:
     assert asked(server, "POST", "/echo", "{}") == (200, b"{}")
 
 
+def test_connections_beyond_the_most_are_not_taken(
+    server: pages.PageServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever they wait for; nothing of it is said on the terminal."""
+    monkeypatch.setattr(pages, "SILENT_SECONDS", 600.0)
+    with contextlib.ExitStack() as open_ones:
+        connect = socket.create_connection
+        silent = [open_ones.enter_context(connect((pages.LOOPBACK, server.port))) for _number in range(60)]
+        for connection in silent:
+            connection.settimeout(2.0)
+        ended = 0
+        for connection in silent[::-1]:
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                ended += connection.recv(1) == b""
+            if ended == 40:
+                break
+        assert ended == 40
+        silent[0].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[0].recv(1)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_streams_are_counted_as_they_come(server: pages.PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_STREAMS", 3)
     opened = []

@@ -13,7 +13,7 @@ from grader.base import language, paths
 from grader.oracle.live import Solution
 from grader.report import lesson_page
 from grader.web import built, built_process
-from grader.web.built import Wanted
+from grader.web.built import PictureRequest
 from tests.labs.test_labs import solved
 
 BUILT = [folder for folder in paths.step_folders() if (folder / "built.py").is_file()]
@@ -46,12 +46,12 @@ def test_every_step_shows_what_was_built() -> None:
 def test_it_is_drawn_by_the_learners_own_code(tmp_path: Path) -> None:
     """A mask that is upside down is drawn upside down; the words are those that were given."""
     folder = solved(tmp_path / "mine", 4)
-    drawn = built_process.drawn(Wanted("step04_causal_mask", str(folder), WORDS))
+    drawn = built_process.drawn(PictureRequest("step04_causal_mask", str(folder), WORDS))
     file = folder / "step04_causal_mask.py"
     file.write_text(file.read_text(encoding="utf-8").replace(".tril()", ".triu()"), encoding="utf-8")
     for name in [name for name in list(sys.modules) if name.startswith("exercises")]:
         del sys.modules[name]
-    turned = built_process.drawn(Wanted("step04_causal_mask", str(folder), WORDS))
+    turned = built_process.drawn(PictureRequest("step04_causal_mask", str(folder), WORDS))
     assert drawn.picture is not None and turned.picture is not None
     assert drawn.picture.panels[0][1][0] == [True, False, False, False, False]
     assert turned.picture.panels[0][1][0] == [True] * 5
@@ -64,7 +64,7 @@ def test_a_process_draws_and_outlives_what_fails(tmp_path: Path) -> None:
     folder = solved(tmp_path / "mine", 1, 4)
     with_end = folder / "step04_causal_mask.py"
     right = with_end.read_text(encoding="utf-8")
-    made = built.Built(folder)
+    made = built.PictureService(folder)
     try:
         assert "<svg" in made.html("step01_scores")
         with_end.write_text("import os\nos._exit(3)\n", encoding="utf-8")

@@ -57,7 +57,7 @@ def main(folder: str, right: str, spoken: str, device: str) -> None:
         for line in sys.stdin.buffer:
             body = b""
             try:
-                engine = engine or Engine(Path(folder), frozenset(right.split(",")), devices.one(device), tell)
+                engine = engine or Engine(Path(folder), frozenset(right.split(",")), devices.single(device), tell)
                 header, body = answer(engine, json.loads(line))
             except parts.Stop as stop:
                 header = {"error": str(stop)}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged
+from grader.labs.judged import LabVerdict
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -178,12 +178,12 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """Which is fastest at the length that the question asks for."""
     names = results.distinct("name")
     last = {name: results.where(name=name)[-1] for name in names}
     if len(names) < 3 or any(row["T"] < LENGTHS[-1] for row in last.values()):
-        return Judged()
+        return LabVerdict()
     times = [last[name]["ms"] for name in names]
     fastest, second = sorted(times)[:2]
     first = names[times.index(fastest)]
@@ -196,4 +196,4 @@ def judged(results: Results) -> Judged:
     because = _("At T = {length}: {figures}.").format(
         length=LENGTHS[-1], figures=", ".join(f"{name} {last[name]['ms']:.1f} ms" for name in names)
     )
-    return Judged(names.index(first) + 1 if is_clear else 0, because, shows)
+    return LabVerdict(names.index(first) + 1 if is_clear else 0, because, shows)

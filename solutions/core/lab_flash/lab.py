@@ -12,7 +12,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, StepCode
 
@@ -184,12 +184,12 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """How memory grows, naive and in blocks, and who is faster."""
     built_in, small, large, naive, *_more = _all_names()
     powers = {name: slope(results, name, "MiB") for name in (small, naive)}
     if None in powers.values():
-        return Judged()
+        return LabVerdict()
     of_naive, of_blocks = float(powers[naive] or 0), float(powers[small] or 0)
     last = {name: results.where(name=name)[-1] for name in (built_in, small, large, naive)}
     ms = {name: row["ms"] for name, row in last.items()}
@@ -207,4 +207,4 @@ def judged(results: Results) -> Judged:
     square, straight = of_naive > 1.6, 0.6 < of_naive < 1.4
     holds = {1: straight and 0.6 < of_blocks < 1.4, 2: square and 0.6 < of_blocks < 1.4, 3: square and of_blocks > 1.6,
              4: square and of_blocks < 0.4}  # fmt: skip
-    return Judged(first_that(holds), because, shows)
+    return LabVerdict(first_that(holds), because, shows)

@@ -8,7 +8,7 @@ from torch import nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged
+from grader.labs.judged import LabVerdict
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, StepCode, Stop
 
@@ -139,19 +139,19 @@ def findings(results: Results) -> list[str]:
     return [*said, _("It goes on, at temperature {temperature}: {text}").format(temperature=TEMPERATURE, text=going_on)]
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """How many of the words that it wrote are in the text that it has read."""
     if "added" not in results.extra:
-        return Judged()
+        return LabVerdict()
     words: Vocabulary = results.extra["words"]
     written = words.encoding.decode(results.extra["added"]).split()[1:-1]  # whole words
     read = set(results.extra["sample"].split())
     if len(written) < 4:
-        return Judged()
+        return LabVerdict()
     share = sum(word in read for word in written) / len(written)
     losses = [row["loss"] for row in results.rows]
     chances = sum(chance for _token, chance in results.extra["likely"])
     learned = losses[-1] < 0.5 * losses[0]  # else what it writes tells of too little training
     shows = {"words": share > 0.6, "sure": chances > 0.3 and losses[-1] < 0.7 * losses[0]}
     because = _("{share:.0%} of the words that it wrote are in the text that it has read.").format(share=share)
-    return Judged(2 if share > 0.6 else 1 if learned and share < 0.25 else 0, because, shows)
+    return LabVerdict(2 if share > 0.6 else 1 if learned and share < 0.25 else 0, because, shows)

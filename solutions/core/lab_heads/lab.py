@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -240,11 +240,11 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """One head against two on the made task, and how far the losses on text are apart."""
     made, text = last(results, MADE), last(results, TEXT)
     if not ({1, 2} <= made.keys() and {1, 2} <= text.keys()):
-        return Judged()
+        return LabVerdict()
     one, two = made[1]["right"], made[2]["right"]
     losses = [row["loss"] for row in text.values()]
     apart = max(losses) - min(losses)
@@ -257,4 +257,4 @@ def judged(results: Results) -> Judged:
         "Both tokens right: {one:.0%} with one head, {two:.0%} with two. The losses on text are {apart:.2f} apart."
     ).format(one=one, two=two, apart=apart)
     falls = losses == sorted(losses, reverse=True) and min(row["step"] for row in text.values()) >= TEXT_STEPS
-    return Judged(first_that({1: two_do and not alike and falls, 3: two_do and alike}), because, shows)
+    return LabVerdict(first_that({1: two_do and not alike and falls, 3: two_do and alike}), because, shows)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged
+from grader.labs.judged import LabVerdict
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need, Stop
 
@@ -207,14 +207,14 @@ def _asked_for(results: Results) -> dict[str, float]:
     return {"layer": layer, "head": head, "query": due[pair][0], "key": due[pair][1], "look": float(looks.max())}
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """What the token at which the place is due looks at."""
     if "maps" not in results.extra or len(results.extra["tokens"]) <= 2 * FAR:
-        return Judged()
+        return LabVerdict()
     tokens, asked = results.extra["tokens"], _asked_for(results)
     query = int(asked["query"])
     first, before = (float(results.extra["maps"][:, :, query, key].max()) for key in (0, query - 1))
     shows = {"far": max(row["look"] for row in results.rows) > 0.6, "box": asked["look"] > 0.5,
              "broad": max(row["entropy"] for row in results.rows) > 2}  # fmt: skip
     because = _("Head {number}: {look}.").format(number=_number(asked), look=_look(asked, tokens))
-    return Judged(3 if asked["look"] > 0.5 else 2 if first > 0.5 else 1 if before > 0.5 else 0, because, shows)
+    return LabVerdict(3 if asked["look"] > 0.5 else 2 if first > 0.5 else 1 if before > 0.5 else 0, because, shows)

@@ -12,7 +12,7 @@ from torch import nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged
+from grader.labs.judged import LabVerdict
 from grader.labs.lab import Bench, Plot, Results, Table
 
 from ...capstone.lab_common import model, pieces, programs, stories, training
@@ -132,11 +132,11 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """By how much the training losses differ, and what becomes of the loss when it writes."""
     names = results.distinct("name")
     if len(names) < 2:
-        return Judged()
+        return LabVerdict()
     masked, bare = (results.where(name=name)[-1] for name in names)
     rates = bare["loss"] / masked["loss"]
     shows = {
@@ -146,4 +146,4 @@ def judged(results: Results) -> Judged:
     because = _("In training, at step {step}: {masked:.2f} with the mask, {bare:.2f} without.").format(
         step=masked["step"], masked=masked["loss"], bare=bare["loss"]
     )
-    return Judged(1 if rates > 1.25 else 2 if rates < 0.8 else 0, because, shows)
+    return LabVerdict(1 if rates > 1.25 else 2 if rates < 0.8 else 0, because, shows)

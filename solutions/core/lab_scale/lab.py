@@ -9,7 +9,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -149,11 +149,11 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """What becomes of the gradient from the smallest width to the largest."""
     bare, scaled = _rows(results, False), _rows(results, True)
     if len(bare) < len(WIDTHS):
-        return Judged()
+        return LabVerdict()
     rate = bare[-1]["gradient"] / bare[0]["gradient"]
     entropies = [row["entropy"] for row in scaled]
     shows = {
@@ -163,4 +163,4 @@ def judged(results: Results) -> Judged:
     because = _("Without 1/√d the gradient at d = {last} is {rate:.2g} times that at d = {first}.").format(
         first=bare[0]["d"], last=bare[-1]["d"], rate=rate
     )
-    return Judged(first_that({1: rate > 4, 2: 0.5 < rate < 2, 3: rate < 0.3}), because, shows)
+    return LabVerdict(first_that({1: rate > 4, 2: 0.5 < rate < 2, 3: rate < 0.3}), because, shows)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -238,11 +238,11 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """The bag of words on reviews with one negation, beside the model."""
     rows = last(results)
     if not {ONE, APART} <= rows.keys():
-        return Judged()
+        return LabVerdict()
     model, counting = rows[ONE]["model"], rows[ONE]["counting"]
     learned = model > 0.85
     twins = results.extra.get("twins", [])
@@ -254,4 +254,4 @@ def judged(results: Results) -> Judged:
         model=model, counting=counting
     )
     answers = {1: counting > model - 0.1, 2: 0.3 < counting < 0.7, 3: counting < 0.1}
-    return Judged(first_that(answers) if learned else 0, because, shows)
+    return LabVerdict(first_that(answers) if learned else 0, because, shows)

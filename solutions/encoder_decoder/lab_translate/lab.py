@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged
+from grader.labs.judged import LabVerdict
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -200,10 +200,10 @@ def findings(results: Results) -> list[str]:
     return [said.format(direction=name, model=last[way], baseline=baseline[way]) for way, name in named().items()]
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """Whether the rows of the year's digits look at the same digits of the source, where they stand and in order."""
     if not results.rows or f"alignment {TO_KOREAN}" not in results.extra:
-        return Judged()
+        return LabVerdict()
     last, found = results.rows[-1], []
     for way in named():
         source, target, weights = results.extra[f"alignment {way}"]
@@ -213,7 +213,7 @@ def judged(results: Results) -> Judged:
     learned = right > 0.8
     shows = {"aligned": read >= 6, "unseen": learned, "baseline": max(results.extra["in_place"].values()) == 0.0}
     because = _("{count} of the year's 8 digits look most at that digit of the source; {right:.0%} of dates are right.")
-    return Judged(2 if learned and read >= 6 else 0, because.format(count=read, right=right), shows)
+    return LabVerdict(2 if learned and read >= 6 else 0, because.format(count=read, right=right), shows)
 
 
 def _year(sentence: Sentence) -> int:

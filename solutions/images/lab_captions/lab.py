@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -249,11 +249,11 @@ def _shares(results: Results) -> list[tuple[str, float]]:
     return [(caption[place], share_on(weights[place], shape)) for place, shape in words]
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """How much of the weight of words of colour and shape is on what they describe."""
     shares = _shares(results)
     if not results.rows or not shares:
-        return Judged(0, "", {"faint": bool(results.rows) and results.rows[-1]["step"] < 200})
+        return LabVerdict(0, "", {"faint": bool(results.rows) and results.rows[-1]["step"] < 200})
     last, nearest = results.rows[-1], results.extra["nearest"]
     mean = sum(share for _word, share in shares) / len(shares)
     learned = last[NEW] > 0.8
@@ -265,4 +265,4 @@ def judged(results: Results) -> Judged:
     because = _(
         "The words of colour and shape have {share:.0%} of their weight on their own shape; alike would be 25%."
     )
-    return Judged(first_that({1: mean < 0.3, 2: mean > 0.35}) if learned else 0, because.format(share=mean), shows)
+    return LabVerdict(first_that({1: mean < 0.3, 2: mean > 0.35}) if learned else 0, because.format(share=mean), shows)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -197,10 +197,10 @@ def findings(results: Results) -> list[str]:
     return said
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """How a token's time grows from the shortest text to the longest, both ways."""
     if not all(results.where(way=way, T=LENGTHS[-1]) for way in (WITH, WITHOUT)):
-        return Judged()
+        return LabVerdict()
     without, kept = growth(results, WITHOUT), growth(results, WITH)
     most = LENGTHS[-1] / LENGTHS[0]
     shows = {
@@ -213,4 +213,4 @@ def judged(results: Results) -> Judged:
     climbs = shows["grows"]
     answers = {1: climbs and shows["flat"], 2: climbs and kept > 0.75 * most,
                3: climbs and 0.3 * most < kept < 0.7 * most, 4: without < 2 and kept < 2}  # fmt: skip
-    return Judged(first_that(answers), because, shows)
+    return LabVerdict(first_that(answers), because, shows)

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from grader.checks.assertions import (
     GUARDED,
-    Answer,
     Draw,
     Implementation,
     _,
@@ -16,6 +15,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.common import no_pairs, no_pieces
 from grader.checks.regimes import LONG, NO_TENSOR, AskedFunction, every_regime
 
 OFF_LIMITS: dict[str, tuple[str, ...]] = {"window_attention": ("flex_attention", "multi_head_attention")}
@@ -257,30 +257,6 @@ def _fits(
             matrix=shape[0] * shape[1] * tokens * tokens,
         ),
     )
-    _no_pieces(got, 6 * allowed, shape[0] * shape[1] * tokens * tokens)
+    no_pieces(got, 6 * allowed, shape[0] * shape[1] * tokens * tokens)
     if tokens == MANY:
-        _no_pairs(got, int(0.4 * 2 * shape[0] * shape[1] * tokens * tokens * 2 * width))
-
-
-def _no_pieces(got: Answer, allowed: int, matrix: int) -> None:
-    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
-    live = got.measured("live")
-    holds(
-        live <= allowed,
-        _(
-            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
-            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
-        ).format(live=live, allowed=allowed, matrix=matrix),
-    )
-
-
-def _no_pairs(got: Answer, most: int) -> None:
-    """Fails if as many products were computed as all pairs take."""
-    products = sum(got.measured("products").values())
-    holds(
-        products <= most,
-        _(
-            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
-            "multiplied at all."
-        ).format(products=products, most=most),
-    )
+        no_pairs(got, int(0.4 * 2 * shape[0] * shape[1] * tokens * tokens * 2 * width))

@@ -16,6 +16,7 @@ from grader.checks.assertions import (
     points,
     unmodified,
 )
+from grader.checks.common import no_pairs, no_pieces
 from grader.checks.regimes import LONG, AskedFunction, every_regime
 
 # A guard of 1e-6 beside the denominator is right. Drawn entries lie between -1 and 2, so that no sum of weights is
@@ -188,32 +189,8 @@ def _fits(
         ),
     )
     pairs = batch * heads * num_queries * num_keys
-    _no_pieces(got, 2 * allowed, pairs)
-    _no_pairs(got, 2 * pairs * (width + value_width) // 4)
-
-
-def _no_pieces(got: Answer, allowed: int, matrix: int) -> None:
-    """Fails if the tensors that were there at once could hold the matrix of all pairs."""
-    live = got.measured("live")
-    holds(
-        live <= allowed,
-        _(
-            "The tensors that were there at the same time had {live} elements, and at most {allowed} are allowed; a "
-            "matrix of all pairs has {matrix}, also in pieces that are kept in a list."
-        ).format(live=live, allowed=allowed, matrix=matrix),
-    )
-
-
-def _no_pairs(got: Answer, most: int) -> None:
-    """Fails if as many products were computed as all pairs take."""
-    products = sum(got.measured("products").values())
-    holds(
-        products <= most,
-        _(
-            "The matrix products took {products} operations, and at most {most} are allowed: most pairs must not be "
-            "multiplied at all."
-        ).format(products=products, most=most),
-    )
+    no_pieces(got, 2 * allowed, pairs)
+    no_pairs(got, 2 * pairs * (width + value_width) // 4)
 
 
 @points(0.5)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from grader.base import language
 from grader.base.language import gettext as _
 from grader.labs import plot as lab_plot
-from grader.labs.judged import Judged, first_that
+from grader.labs.judged import LabVerdict, first_that
 from grader.labs.lab import Bench, Plot, Results, Table
 from grader.labs.parts import Need
 
@@ -223,11 +223,11 @@ def findings(results: Results) -> list[str]:
     ]
 
 
-def judged(results: Results) -> Judged:
+def judged(results: Results) -> LabVerdict:
     """Whose loss stays where it was far beyond the trained length."""
     far, kinds = len(RANGES) - 1, results.distinct("kind")
     if set(kinds) != set(KINDS):
-        return Judged()
+        return LabVerdict()
     near = {kind: loss(results, kind, 0) for kind in KINDS}
     more = {kind: loss(results, kind, far) - near[kind] for kind in KINDS}
     placed = [near[kind] for kind in (SINUSOIDAL, ROTARY, ALIBI)]
@@ -245,4 +245,4 @@ def judged(results: Results) -> Judged:
     sinusoidal, rotary, alibi = holds[SINUSOIDAL], holds[ROTARY], holds[ALIBI]
     answers = {1: sinusoidal and rotary and alibi, 2: not (sinusoidal or rotary or alibi),
                3: alibi and not (sinusoidal or rotary), 4: sinusoidal and not (rotary or alibi)}  # fmt: skip
-    return Judged(first_that(answers) if learned else 0, because, shows)
+    return LabVerdict(first_that(answers) if learned else 0, because, shows)
