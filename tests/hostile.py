@@ -37,6 +37,7 @@ from grader.sandbox.forked import GRACE
 from grader.sandbox.scratch import BASE
 
 STEP = "step02_softmax"
+SEED = 3  # of every attack
 GOOD = """
 def softmax(x, dim=-1):
     exponentials = (x - x.detach().amax(dim=dim, keepdim=True)).exp()
@@ -135,7 +136,7 @@ def tried(attack: Attack, grader: Grader, limits: Limits = LIMITS) -> list[str]:
     """Grades an attack; every way in which what came is not what a perfect judge gives."""
     grader.limits = limits
     begin = time.monotonic()
-    report = grader.grade(one_file(attack.step, attack.source), [attack.step], device="cpu", seed=3)
+    report = grader.grade(one_file(attack.step, attack.source), [attack.step], device="cpu", seed=SEED)
     took = time.monotonic() - begin
     return [*_wrong_verdict(attack, report, took, limits), *left_behind(grader)]
 

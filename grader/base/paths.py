@@ -51,12 +51,13 @@ def typed(path: Path) -> str:
 
 
 def is_recorded(folder: Path) -> bool:
-    """Whether the step in this folder is answered by its tape, because its reference is absent."""
+    """Whether the step in this folder has only recorded answers, its tape, because its reference is absent."""
     return not (folder / "reference.py").is_file()
 
 
 def tape_version(tape: Path) -> str:
-    """The version of the kit that recorded a tape; empty when the file is damaged. Raises OSError without a file."""
+    """The version of the kit that recorded a tape, the file of a step's answers; empty when that is damaged. Raises
+    OSError without a file."""
     import json  # needed only in a learner's kit
 
     with tape.open("rb") as file:

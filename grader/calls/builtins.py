@@ -75,7 +75,8 @@ PLAIN = (kinds.FunctionType, kinds.BuiltinFunctionType, kinds.MethodDescriptorTy
 
 
 def banned(names: Iterable[str], families: Iterable[str]) -> list[str]:
-    """The names among `names` that belong to one of the `families`, sorted. Raises KeyError for an unknown family."""
+    """The names of built-ins among `names` that match one of the `families`, groups by their names in `FAMILIES`;
+    sorted. Raises KeyError for an unknown group."""
     patterns = [FAMILIES[family] for family in families]
     return sorted({name for name in names if any(pattern.search(name) for pattern in patterns)})
 
@@ -97,7 +98,7 @@ class BuiltIns:
         self._outer: list[tuple[set[str], Sequence[Any]]] = []  # who looked before
 
     def __enter__(self) -> BuiltIns:
-        """Starts to note the uses of these families, in place of those of an outer block."""
+        """Starts to note uses of the built-ins, in place of those of an outer block."""
         self._outer.append((BuiltIns.noted, BuiltIns.places))
         BuiltIns.noted, BuiltIns.places = self.names, self._keys
         if counters.KEY in self._keys:
@@ -119,8 +120,8 @@ class BuiltIns:
 
 @functools.cache
 def _register_watchers() -> dict[str, Any]:
-    """Registers a fallback of ours for each op of the families and wraps built-ins that are not ops, once per process;
-    returns the dispatch keys of `PLACES` by their names.
+    """Registers a fallback of ours for each op in one of `FAMILIES` and wraps built-ins that are not ops, once per
+    process; returns the dispatch keys of `PLACES` by their names.
 
     The fallback of an op is called only if its key is included, and nothing else gets slower.
     """
@@ -164,7 +165,7 @@ def _watch_references(noted: Mapping[OpOverload, str]) -> None:
 
 
 def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
-    """Yields each op that belongs to a family, with its name and its families."""
+    """Yields each op in one of `FAMILIES`, with its name and the names of the groups that it is in."""
     families: dict[str, frozenset[str]] = {}
     for qualified in private.all_op_names():
         namespace, _colons, overload = qualified.partition("::")
@@ -179,8 +180,8 @@ def _ops_of_families() -> Iterator[tuple[OpOverload, str, frozenset[str]]]:
 
 
 def look_for(families: Collection[str]) -> None:
-    """Has the registered watchers look for these families in this process, and for no others: each of their ops takes
-    ten times as long then."""
+    """Has the registered watchers look for the ops of these groups in `FAMILIES` in this process, and for no others:
+    each of the ops takes ten times as long then."""
     for (its_own, namespace), functions in _REGISTERED.items():
         library, is_wanted = _LIBRARIES.pop((its_own, namespace), None), not its_own.isdisjoint(families)
         if is_wanted and library is None:
@@ -211,8 +212,8 @@ def _watch_kernels(noted: Mapping[OpOverload, str]) -> None:
 
 
 def _built_ins_besides_ops() -> Iterator[tuple[Any, str, str]]:
-    """The built-ins of the families that are not ops: a class or module, the name of its attribute, and the name under
-    which a use is noted."""
+    """Yields for each built-in in `FAMILIES` that is no op a class or module, the name of its attribute, and the name
+    under which a use is noted."""
     yield F, "multi_head_attention_forward", "multi_head_attention_forward"
     yield type(private.flex_attention), "__call__", "flex_attention"
     yield SoftmaxTransform, "_call", "SoftmaxTransform"
@@ -270,7 +271,7 @@ def _noting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]) -> Callable[..., Any]:
     """The function, wrapped so that a call notes the op of its first argument, of which `handle_of` gives torch's
-    handle, if that op belongs to a family."""
+    handle, if that op is in one of `FAMILIES`."""
 
     @in_place_of(function)
     def noting(subject: Any, *args: Any, **kwargs: Any) -> Any:
@@ -283,7 +284,7 @@ def _noting_handle(function: Callable[..., Any], handle_of: Callable[[Any], Any]
 
 
 def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's function that looks up an overload, wrapped so that the kernel it gives notes an op of the families."""
+    """torch's function that looks up an overload, wrapped so that the kernel it gives notes an op in `FAMILIES`."""
 
     @in_place_of(function)
     def noting(qualified: str, overload: str) -> Any:
@@ -298,7 +299,7 @@ def _noting_overloads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watched_name(qualified: str) -> str:
-    """The bare name of an op (`aten::softmax`), if it is torch's own and belongs to a family; else an empty string."""
+    """The bare name of an op (`aten::softmax`), if it is torch's own and in one of `FAMILIES`; else an empty string."""
     namespace, _colons, name = qualified.partition("::")
     return name if namespace in NAMESPACES and banned([name], FAMILIES) else ""
 

@@ -146,7 +146,7 @@ class Contexts:
         self._leaving: list[Callable[..., Any]] = []
 
     def enter_context(self, context: Any) -> None:
-        """Enters a context; it is left together with this one."""
+        """Enters a context, which is left when this object is."""
         leave = type(context).__exit__
         type(context).__enter__(context)
         self._leaving.append(lambda *why: leave(context, *why))

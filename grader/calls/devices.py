@@ -125,8 +125,8 @@ def tensor_types() -> tuple[type[Tensor], ...]:
 
 
 def compute_exactly() -> None:
-    """Computes products of float32 and sums of halves in float32, in this process, for good: a learner's file may set
-    otherwise, as many do for speed, and still gets the reference's numbers.
+    """Has torch compute products of float32 and sums of halves in float32, in this process, for good: a learner's file
+    may set otherwise, as many do for speed, and still gets the reference's numbers.
 
     cuDNN's convolutions use TF32 unless told not to: an error of 0.0015; 0.0001 is allowed.
     """

@@ -271,8 +271,8 @@ class Responder:
         return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
-        """The families of built-ins off limits for a call: those of its public name and of the classes of the modules
-        with these handle numbers."""
+        """The names in `FAMILIES` of the built-ins off limits for a call: those of its public name and of the classes
+        of the modules with these handle numbers."""
         names = {name, *(self.made_by.get(number, "") for number in handles)}
         return [family for public in names for family in self.off_limits.get(public, ())]
 

@@ -147,8 +147,8 @@ def on_meta(answer: Answer) -> Answer:
 
 
 def _compare(got: Answer, expected: Any, tolerance: Tolerance, note: str | None) -> None:
-    """Compares an answer with the expected one, its gradients too. Raises CheckFailed, completed with the call that
-    gave the answer, what was due, and the note."""
+    """Raises CheckFailed unless an answer agrees with the expected one, its gradients too. The failure has the call
+    that gave the answer, what was expected, and the note."""
     part = got.exchange.call.options.part
     wanted = expected.outcome.value if isinstance(expected, Answer) else _placed(expected, got)
     value, index = got.outcome.value, ""

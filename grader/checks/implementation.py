@@ -279,8 +279,8 @@ class Handle(Answer):
         return {name: value.clone() for name, value in values.items()} if isinstance(values, dict) else {}
 
     def outline(self) -> dict[str, Tensor]:
-        """The shape of every parameter by name, for `Draw.parameters`: filled with one number, since a tape would keep
-        the values that it was made with."""
+        """A tensor in the shape of every parameter by name, for `Draw.parameters`: filled with one number, since a
+        recording of the answers would keep the values that the module was made with."""
         values: dict[str, Tensor] = bare(self._ask("outline").outcome.value)  # it gives no answer away
         return values
 

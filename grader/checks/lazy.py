@@ -231,7 +231,7 @@ class Queue:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Makes each call inside the block when it is asked for: an error may be due there."""
+        """Sends the calls that wait, then each call inside the block at once: an error may be expected there."""
         self.flush()
         before, self._waits = self._waits, False
         try:
@@ -279,7 +279,8 @@ class Queue:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Makes each call of a student inside the block when it is asked for: for a check that goes on after an error."""
+    """Sends each call of the student's inside the block at once, if calls wait in this check: for one that goes on
+    after an error."""
     queue = Queue.active
     if queue is None:
         yield
@@ -300,9 +301,9 @@ def passed(
     function: Callable[..., None], transport: Transport, makes: Callable[[str], bool], reference: Oracle, *, seed: int,
     scripts: dict[str, Script],
 ) -> tuple[Verdict, frozenset[str]] | None:  # fmt: skip
-    """The verdict of a check that passes when its calls wait, and the names of the steps that imports asked for
-    meanwhile. None: it has to be asked call by call. `makes` tells whether a public name is a class; `scripts`, by
-    check, are those of its step under this seed, to which its own is added."""
+    """The verdict of a check that passes when its calls are sent together, and the names of the steps that imports
+    asked for meanwhile. None: it has to be run again, call by call. `makes` tells whether a public name is a class;
+    `scripts`, by check, are those of its step under this seed, to which its own is added."""
     name = function.__name__
     script = scripts.get(name)
     try:

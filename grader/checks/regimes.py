@@ -137,7 +137,7 @@ NUMBERS = not_asked("numbers in, numbers out")
 def every_regime(
     student: Implementation, reference: Implementation, draw: Draw, calls: Mapping[str, AskedFunction | AskedModule]
 ) -> None:
-    """Fails unless every public name in `calls` is right in every regime that applies."""
+    """Fails unless each public name in `calls` is right in each way of calling it (`REGIMES`) that applies."""
     for name, how in calls.items():
         if isinstance(how, AskedModule):
             _module(student, reference, draw, name, how)
@@ -150,7 +150,7 @@ def every_regime(
 
 
 def _function(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedFunction) -> None:
-    """Fails unless a function is right in all regimes that apply but `length`."""
+    """Fails unless a function is right in all ways of calling it (`REGIMES`) that apply, but for `length`."""
     inputs = how.inputs(draw, how.axes, how.tokens)
     # In float64, in which two right ways agree on the larger of two logits.
     models = [m.to(dtype=torch.float64) for m in (twins(student, reference, draw, *how.model) if how.model else ())]
@@ -179,14 +179,14 @@ def _function(student: Implementation, reference: Implementation, draw: Draw, na
 
 
 def _options(regimes: Iterable[str]) -> dict[str, Any]:
-    """The options for `using` that the regimes need, if any."""
+    """The options for `using` that these of the `REGIMES` need, if any."""
     names = {"views": "strided", "no_grad": "no_grad", "memory": "again"}
     return {names[regime]: True for regime in regimes if regime in names}
 
 
 def _single_out(ask: Ask, how: AskedFunction | AskedModule, of_arrays: bool = False, first: Ask | None = None) -> None:
-    """Asks in all regimes at once, by `first` if given. If that fails, asks in none of them, then in each, and fails
-    with a sentence on the one that it was. `of_arrays`: NumPy arrays are passed."""
+    """Calls in all `REGIMES` that apply at once, by `first` if given. If that fails, calls in none of them, then in
+    each, and fails with a sentence on the one that it was. `of_arrays`: NumPy arrays are passed."""
     try:
         (first or ask)(how.regimes)
         return
@@ -267,7 +267,7 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Asked
 
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
-    """Fails unless a module is right in all regimes that apply."""
+    """Fails unless a module is right in all ways of calling it (`REGIMES`) that apply."""
     ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
     values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)

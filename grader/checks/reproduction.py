@@ -246,7 +246,7 @@ class _Program:
     # --- what was expected ---
 
     def _expected(self, result: str) -> Iterator[str]:
-        """Yields the asserts about the expression `result`; none if an error was due. Adds the expected values."""
+        """Yields the asserts on the expression `result`; none if an error was expected. Adds the expected values."""
         if self.due is not None and not self.due.raises:
             yield from self._asserts(result, self.due.wanted, "expected")
 

@@ -46,7 +46,8 @@ class Trial:
     """One run of one check: its arguments and its result."""
 
     def __init__(self, check: str, student: Backend, reference: Oracle, *, seed: int, device: str = "cpu") -> None:
-        """Prepares a check under a seed: both sides are told the seed of torch that the check starts with."""
+        """Prepares the check of this name under a seed: its three arguments, `student`, `reference` and `draw`; both
+        backends are told the seed of torch that the check starts with."""
         self.student = Implementation(student, device)
         self.reference = Implementation(reference, device)
         self.draw = reference.draws(check, seed, device)

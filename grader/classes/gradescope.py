@@ -66,7 +66,8 @@ def _contents() -> Iterator[tuple[str, Path, int]]:
 
 
 def grade(folder: Path, results: Path) -> None:
-    """Grades what a student has uploaded and writes `results.json`. Raises NotGraded, GraderError and OSError."""
+    """Grades the folder that a student has uploaded and writes the file `results`, `results.json`. Raises NotGraded,
+    GraderError and OSError."""
     handed_in = submissions.read(roster.step_folder(folder, "attention"))
     with grading.Grader() as grader:
         report = grader.grade(handed_in, _chosen() or choice.by_default(handed_in.sources, handed_in.problems))

@@ -46,8 +46,8 @@ WORD_JOINER = "\u2060"  # invisible, and it ends the name of a command or a tag
 
 @pass_context
 def safe_markdown(context: Any, source: str) -> str:
-    """The HTML of Markdown, as nbconvert's filter `markdown2html` makes it, without all elements and attributes that
-    act."""
+    """The HTML of Markdown, as nbconvert's filter `markdown2html` makes it, without scripts, styles, forms and other
+    elements and attributes that do more than show something."""
     attachments = context.get("cell", {}).get("attachments", {})
     renderer = IPythonRenderer(escape=False, attachments=attachments)
     lessons = {f"data:{SVG};base64,{data[SVG]}" for data in attachments.values() if SVG in data}  # see `make_showable`
@@ -55,13 +55,14 @@ def safe_markdown(context: Any, source: str) -> str:
 
 
 def cleaned(html: str, is_drawing: Callable[[str], object] = lambda source: False) -> str:
-    """The HTML without forbidden elements and attributes; `is_drawing` decides which drawings are allowed."""
+    """The HTML without forbidden elements, attributes and commands of MathJax; `is_drawing` decides which data URLs are
+    allowed as drawings."""
     return MATH.sub(rf"\\{WORD_JOINER}", _clean(html, TAGS, is_drawing))
 
 
 def safe_output(html: str | bytes) -> str:
-    """The HTML of an output without all elements and attributes that act; a verdict keeps its pictures. In place of
-    nbconvert's filter `clean_html`.
+    """The HTML of an output without elements and attributes that do more than show something; a verdict keeps its
+    pictures. In place of nbconvert's filter `clean_html`.
 
     Every output of an autograded notebook is the grader's own; what a student wrote goes through `safe_markdown`.
     """
@@ -70,7 +71,7 @@ def safe_output(html: str | bytes) -> str:
 
 
 def _clean(html: str, tags: Set[str], is_drawing: Callable[[str], object]) -> str:
-    """HTML with the allowed tags alone; `is_drawing` allows further sources of pictures."""
+    """The HTML with the elements `tags` and allowed attributes alone; `is_drawing` allows further URLs of pictures."""
 
     def kept(tag: str, name: str, value: str) -> str | None:
         is_ours = (tag, name) == ("img", "src") and is_drawing(value)
@@ -107,7 +108,8 @@ def _attached(cell: NotebookNode) -> list[Any]:
 
 
 def make_showable(nb: NotebookNode, released: Set[str], drawn: Set[str] = frozenset()) -> None:
-    """Removes the outputs, which mean nothing, and anything on which nbconvert would fail when it makes the feedback.
+    """Removes from a notebook the outputs, which mean nothing, and anything on which nbconvert would fail when it makes
+    the feedback.
 
     Markup that acts is shown as it was typed, in all that was not `released`; of attached drawings those are shown that
     were `drawn` for the lessons.

@@ -51,7 +51,8 @@ REBUILT = {"attention": {"rebuilt": True}}  # in the metadata of a notebook that
 
 
 def configure(config: Any) -> None:
-    """Sets a course up for this kit; `config` is the `c` of nbgrader_config.py."""
+    """Makes nbgrader grade with this kit and show notebooks without running anything; `config` is the `c` of
+    nbgrader_config.py. Sets KIT_HOME for kernels."""
     gradebook.programs_on_path()
     gradebook.quieten()
     os.environ.setdefault("KIT_HOME", str(ROOT))  # for kernels, in which notebooks are validated and tried out
@@ -80,7 +81,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
         trait.tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Leaves the marks of the notebook's steps in `resources`, and shows each in the cell of the step's points."""
+        """Grades the submission, puts the marks into `resources["nbgrader"]`, and shows each in the outputs of the cell
+        with the step's points. Returns both arguments."""
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as book:
             places = gradebook.places(book, about["assignment"])
@@ -213,7 +215,7 @@ class LatePenalties(AssignLatePenalties):  # type: ignore[misc]  # nbgrader carr
     """In place of nbgrader's own: in an assignment of `assignments.toml`, that file says what lateness costs."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Takes off what the mark says; in another assignment, what nbgrader's plugin says."""
+        """Writes the late penalty of the mark into the gradebook; in another assignment, that of nbgrader's plugin."""
         about = resources["nbgrader"]
         if not about.get("counted"):
             nb, resources = super().preprocess(nb, resources)

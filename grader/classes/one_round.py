@@ -63,7 +63,7 @@ class Request:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The folders with a file about each student."""
+        """The names of the folders of `out` with a file about each student."""
         return (REPORTS, PAGES, *self.also)
 
 
@@ -189,10 +189,11 @@ class Round:
                     self._finish(graded, len(tries) - 1)
                     continue
                 self.waiting[student.file] = Attempts(graded, tries)
-                yield from self._each(student.file, tries)
+                yield from self._attempt_tasks(student.file, tries)
 
-    def _each(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
-        """The attempts of a student as tasks, the last one first, while there is time for one more."""
+    def _attempt_tasks(self, file: str, tries: list[Student]) -> Iterator[tuple[str, pools.Task]]:
+        """The attempts of a student as tasks, the last one first; those that no time is left for get an error as
+        answer."""
         plan, limits = self.plan, self.request.limits
         how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
         most = len(plan.steps) * limits.step_seconds
@@ -338,7 +339,8 @@ def _could_now_be_graded(report: Report) -> bool:
 
 
 def path(out: Path, kind: str, file: str) -> Path:
-    """The path of a file about a student; `kind` is one of FOLDERS."""
+    """The path of a file about a student; `kind` is one of FOLDERS, `file` the student's file name without its
+    ending."""
     return out / kind / f"{file}.{ENDINGS[kind]}"
 
 

@@ -74,7 +74,8 @@ def cores() -> int:
 
 
 def processes(size: int, limits: Limits) -> Pool:
-    """A pool of warm processes on this machine. They end with it, whatever ends it."""
+    """A pool of `size` warm processes on this machine, which start when it is opened. They end with it, whatever ends
+    it."""
     return Pool(lambda: _opened_threads(size, limits), size)
 
 
@@ -116,7 +117,7 @@ def _once(
 
 
 def _submitted(executor: Executor, task: Task) -> Future[Report]:
-    """The future of a task; where the machine lets no further thread start, one that failed so."""
+    """The future of a task; if the machine lets no further thread start, one that has failed."""
     try:
         return executor.submit(grade, task)
     except (OSError, RuntimeError) as error:
@@ -177,7 +178,7 @@ class _Graders:
         """Lends a grader with these limits to the block, an idle one if there is any. It is closed if the block fails,
         or its source is dead. Raises GraderError."""
         with self._lock:
-            unused = self._retired([source for source in self._sources if not source.alive])
+            unused = self._retire([source for source in self._sources if not source.alive])
         _close(unused)
         with self._lock:
             fitting = [is_alive for is_alive in self._idle if is_alive[0] == limits]
@@ -218,8 +219,9 @@ class _Graders:
             unused = source not in self._sources and source not in self._source_of.values()
         _close([source] if unused else [])
 
-    def _retired(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
-        """Keeps new graders from using these sources; returns the idle ones, to be closed without the lock."""
+    def _retire(self, sources: list[launcher.Judges]) -> list[launcher.Judges]:
+        """Keeps new graders from using these sources, and closes their idle ones. Returns the sources that no grader in
+        use needs, to be closed without the lock."""
         self._sources = [source for source in self._sources if source not in sources]
         for limits, grader in [idle for idle in self._idle if self._source_of[idle[1]] in sources]:
             self._idle.remove((limits, grader))
@@ -237,7 +239,7 @@ class _Graders:
     def close(self) -> None:
         """Ends every idle grader and all processes but those of graders in use, which end when these are done."""
         with self._lock:
-            unused = self._retired(self._sources)
+            unused = self._retire(self._sources)
             self._stopped = False
         _close(unused)
 
@@ -260,7 +262,8 @@ def close_graders() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Defers a stop to the end of the block, so that a report that is written is also counted."""
+    """Defers SIGINT and SIGTERM to the end of the block, which then raises KeyboardInterrupt: a report that is written
+    is also counted. Does nothing outside the main thread."""
     late: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     handlers = {number: handler for number, handler in handlers.items() if callable(handler)}  # none that is ignored
@@ -285,7 +288,8 @@ def begin(limits: Limits) -> None:
 
 @contextmanager
 def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
-    """Threads that wait for judges: the work is done in those processes."""
+    """An executor of `size` threads that wait for judges, in which the work is done. They end with the block, after an
+    error at once."""
     executor = ThreadPoolExecutor(size)
     try:
         kit_version.kit_version.cache_clear()  # the kit may have changed since the last pool
@@ -302,7 +306,8 @@ def _opened_threads(size: int, limits: Limits) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Pool]:
-    """A Dask cluster as a pool: one call a thread of its workers. Raises Unreachable."""
+    """The Dask cluster of the scheduler at this address as a pool: a task for each thread of its workers. Raises
+    Unreachable."""
     try:
         from distributed import Client
         from distributed.comm.addressing import parse_address, parse_host_port

@@ -212,7 +212,7 @@ def _from_folder(
         problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=reason)
     for text in person.texts:
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
-    requests = _appeals(handed_in, {file: folder / file for file in handed_in.unread})
+    requests = _take_appeals(handed_in, {file: folder / file for file in handed_in.unread})
     problem = problem or unread.without_answer(handed_in)
     return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder, requests=requests)
 
@@ -224,12 +224,12 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     handed_in.name = readable(person.name)
     archives = {readable(own): submissions / file for own, file in files.items()}
     handed_in = _with_unpacked(handed_in, archives, assignment)
-    requests = _appeals(handed_in, archives)
+    requests = _take_appeals(handed_in, archives)
     problem = unread.without_answer(handed_in)
     return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
 
 
-def _appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
+def _take_appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
     """The student's requests for a second look, from files of the submission, at `places` on the disk; these files are
     noted as read."""
     found: list[Appeal] = []
@@ -282,7 +282,7 @@ class Given:
     total: int
 
     def note(self, student: Student) -> None:
-        """Removes these files from the list of a student's unread files."""
+        """Moves these files from the student's unread files to `given_files`, with a sentence on each."""
         handed_in = student.submission
         for shown in list(handed_in.unread):
             count = self.counts.get((shown.rstrip("/"), _content(student.folder / shown)), 0)

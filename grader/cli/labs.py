@@ -102,7 +102,7 @@ def _gpt2_line(parser: Parser) -> None:
     )
 
 
-def _runs(command: str, module: str) -> Callable[[Namespace], int]:
+def _runner(command: str, module: str) -> Callable[[Namespace], int]:
     """A function that runs a command: it calls `run(options)` of `module`, a dotted name in `grader`, or in the folder
     of the solutions without its name, and returns the exit code."""
 
@@ -128,7 +128,7 @@ def _runs(command: str, module: str) -> Callable[[Namespace], int]:
 def _demo(args: Namespace) -> int:
     """Runs the lab `generate`, without a prediction by default. Returns its exit code; raises BadInput."""
     args.name, args.predict = "generate", args.predict or ""
-    return _runs("demo", "grader.labs.command")(args)
+    return _runner("demo", "grader.labs.command")(args)
 
 
 def _one_device(wanted: str, command: str) -> str:
@@ -146,18 +146,18 @@ def _one_device(wanted: str, command: str) -> str:
 COMMANDS = [
     Subcommand(
         "lab", N_("Run a lab, an experiment with your own code; list them."), _lab_line,
-        _runs("lab", "grader.labs.command"),
+        _runner("lab", "grader.labs.command"),
     ),
-    Subcommand("train", N_("Train your own GPT on a text."), _train_line, _runs("train", f"{CAPSTONE}_train.train")),
+    Subcommand("train", N_("Train your own GPT on a text."), _train_line, _runner("train", f"{CAPSTONE}_train.train")),
     Subcommand(
         "generate", N_("Have the trained GPT go on with a text."), _generate_line,
-        _runs("generate", f"{CAPSTONE}_writing.generate"),
+        _runner("generate", f"{CAPSTONE}_writing.generate"),
     ),
     Subcommand(
         "demo", N_("Tokenise a text and let a small GPT go on with it."), _demo_line, _demo,
     ),
     Subcommand(
         "gpt2", N_("Load GPT-2's weights into your GPT and go on with a text."), _gpt2_line,
-        _runs("gpt2", f"{CAPSTONE}_gpt2.gpt2"),
+        _runner("gpt2", f"{CAPSTONE}_gpt2.gpt2"),
     ),
 ]  # fmt: skip

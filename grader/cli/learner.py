@@ -93,7 +93,7 @@ def _save_verdicts(folder: Path, read: Submission, report: Report, *, chosen: bo
 
 
 def _report(args: Namespace) -> None:
-    """Grades, writes the page and opens it."""
+    """Does what `grade` does, writes the report as a page and opens it. Raises BadInput."""
     args.html, args.open = args.html or REPORT, True
     if args.html == REPORT:
         common.make_folder(REPORT.parent, "report --html OTHER.html")
@@ -136,7 +136,7 @@ def _exercises_line(parser: Parser) -> None:
 
 
 def _exercises(args: Namespace) -> None:
-    """Writes the stubs, or with --solved the references, into a folder."""
+    """Writes the stubs, or with --solved the references, into a folder, and prints what was done. Raises BadInput."""
     common.require_references()
     if args.solved:
         common.require_solutions()

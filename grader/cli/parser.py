@@ -122,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own ends the process
-        """Raises an error of argparse itself, in English: no known input causes one."""
+        """Raises Misunderstood with an error of argparse itself, in English: no known input causes one."""
         raise Misunderstood(message)
 
     def _take(self, words: list[str], args: argparse.Namespace) -> None:
@@ -218,7 +218,7 @@ class _Store(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: object, _option: str | None = None
     ) -> None:
-        """Raises Misunderstood if the value is missing or unfit."""
+        """Stores the converted value in `args`. Raises Misunderstood if it is missing or unfit."""
         assert isinstance(parser, Parser)
         option = parser.spelled(self.option_strings[0])
         if value is MISSING or (not value and self.convert is Path):  # Path("") would be the current folder

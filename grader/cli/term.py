@@ -84,7 +84,8 @@ def _project_line(parser: Parser) -> None:
 
 
 def _project(args: Namespace) -> None:
-    """Writes slides of a class's mistakes without names, and the same for staff with each student's code."""
+    """Writes slides of a class's mistakes without names, and the same for staff with each student's code. Raises
+    BadInput."""
     graded = _graded(args)
     from grader.feedback import mistakes, pages
 

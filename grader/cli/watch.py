@@ -25,7 +25,7 @@ def _watch_line(parser: Parser) -> None:
 
 
 def _watch(args: Namespace) -> None:
-    """Runs watch mode, or with --page the course's page, until the learner ends it."""
+    """Runs watch mode, or with --page the course's page, until the learner ends it. Raises BadInput."""
     names = common.chosen_steps(args, "watch")
     start = common.one_step(args.step_name, "watch") if args.step_name else next(iter(names), None)
     common.require_folder(args.submission, "watch")

@@ -258,15 +258,13 @@ def kernels() -> Finding:
     """The finding on Triton, which one step needs: its interpreter runs a kernel of two lines."""
     if importlib.util.find_spec("triton") is None:
         return Finding("triton", "works", _("not installed, and only step 29 needs it; on Linux make triton adds it"))
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    env = os.environ | {"TRITON_INTERPRET": "1"}
     with tempfile.TemporaryDirectory(prefix="kit-") as folder:
         file = Path(folder) / "ask.py"
         file.write_text(ASK_TRITON, encoding="utf-8")
         try:
-            done = subprocess.run(
-                [sys.executable, "-I", str(file)], capture_output=True, text=True, timeout=TORCH_SECONDS,
-                cwd=folder, env=environment,
-            )  # fmt: skip
+            command = [sys.executable, "-I", str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, cwd=folder, env=env)
         except (OSError, subprocess.TimeoutExpired) as error:
             return Finding("triton", "limited", _("its interpreter fails ({reason})", reason=error))
     version = done.stdout.strip()

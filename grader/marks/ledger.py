@@ -63,7 +63,8 @@ class Ledger:
         return datetime.now(self.marking.term.local).isoformat(timespec="seconds")
 
     def absence(self, student: str, register: Register, sections: Collection[str]) -> Absence:
-        """The consequence for a student who handed in nothing, as `absence` decides; `sections` have a hand-in."""
+        """The consequence for a student who handed in nothing, as `absence` decides; `sections`: those with a
+        hand-in."""
         term, assignment = self.marking.term, self.marking.assignment
         return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 

@@ -37,7 +37,7 @@ INDEX = "index"
 
 
 class KnownFailure(msgspec.Struct, array_like=True):
-    """A misconception's answers in a check that it fails: see `witness.Answers`. Fingerprints by their numbers."""
+    """A misconception's answers in a check that it fails: see `witness.Replies`. Fingerprints by their numbers."""
 
     prints: list[int]
     about: str

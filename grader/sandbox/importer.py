@@ -53,7 +53,7 @@ class SubmissionImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._loaded_before = frozenset(sys.modules)
 
     def newly_asked(self) -> list[str]:
-        """The steps that imports have asked for since this was called last."""
+        """The names of the steps that imports have asked for since this was called last."""
         names = [name for name, reported in self.asked.items() if not reported]
         self.asked.update(dict.fromkeys(names, True))
         return names

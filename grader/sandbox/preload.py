@@ -263,8 +263,8 @@ def _layer_norm_on_meta(
 
 
 def _our_kernels(library: Any, private: Any, reads: Any) -> None:
-    """Registers a kernel for `meta` for each of some ops. If its arguments are not the ordinary ones, torch's own
-    in Python is asked: it says what does not fit."""
+    """Registers a kernel of ours for `meta` for each of `OURS_ON_META`. If its arguments are not the ordinary ones, it
+    calls torch's own in Python, which says what does not fit. `private`, `reads`: modules of `calls`."""
     import torch
 
     def or_else_torch(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:

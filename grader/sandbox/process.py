@@ -169,7 +169,7 @@ class Worker:
         return self.exchange_all(data, 1, seconds)[0]
 
     def exchange_all(self, data: bytes, count: int, seconds: float) -> list[tuple[bytes, bytes]]:
-        """The answers to as many frames, sent as one. Raises as `exchange` does."""
+        """Header and payload of each answer to the `count` frames joined in `data`. Raises as `exchange` does."""
         deadline = time.monotonic() + seconds
         try:
             self.process.send(data, deadline)

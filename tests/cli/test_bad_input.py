@@ -106,12 +106,12 @@ def test_a_file_that_may_not_be_read_is_one_line(
         raise error
 
     monkeypatch.setattr(main, "run", unread)
-    monkeypatch.setattr(main, "said_of_steps", lambda: pytest.fail("it looked"))
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: pytest.fail("it looked"))
     assert main._run(["tracks"], None) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     monkeypatch.setenv("KIT_DEBUG", "1")
-    monkeypatch.setattr(main, "said_of_steps", lambda: False)
+    monkeypatch.setattr(main, "report_faulty_steps", lambda: False)
     with pytest.raises(type(error)):
         main._run(["tracks"], None)
 

@@ -184,3 +184,25 @@ def test_work_is_never_overwritten(tmp_path: Path) -> None:
     result = exercises.write(tmp_path)
     assert result.kept == ["step01_scores"]
     assert "key.mT" in own.read_text()
+
+
+def test_a_dropout_that_drops_nothing_earns_little(grader: Grader) -> None:
+    """Only what holds of the identity as well."""
+    step = "step05_dropout"
+    source = """
+import torch
+
+def dropout(x, p=0.5, training=True):
+    return x * torch.ones_like(x)
+
+class Dropout(torch.nn.Module):
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        return dropout(x, self.p, self.training)
+"""
+    submission = Submission("mine", {step: (f"exercises/{step}.py", source)})
+    (result,) = grader.grade(submission, [step], device="cpu", seed=1).steps
+    assert result.status == "fail" and result.score <= 1.25

@@ -19,7 +19,7 @@ from grader.judge.grader import ROOT, Grader
 from grader.oracle.live import solutions
 from grader.sandbox.kernel import LAYERS
 from tests import hostile
-from tests.hostile import GOOD, LIMITS, PATIENT, STEP, Attack, descendants, one_file, zygote_pid
+from tests.hostile import GOOD, LIMITS, PATIENT, SEED, STEP, Attack, descendants, one_file, zygote_pid
 from tests.whole import sample
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
@@ -42,6 +42,10 @@ TRIED = [one for one in hostile.attacks() if one.is_honest] + [
     one for one in sample(hostile.attacks()) if not one.is_honest
 ]
 
+ABOUT_ANSWERS = ("forge", "honest", "trust", "borrow", "change")
+RIGHT = {step.name: step.solved for step in solutions()} | {STEP: lambda: GOOD}
+UNWRITTEN = "answer = None\n"
+
 
 @pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
 def test_attack(attack: Attack, warm: Grader) -> None:
@@ -51,6 +55,53 @@ def test_attack(attack: Attack, warm: Grader) -> None:
     warm.limits = PATIENT
     (good,) = warm.grade(one_file(STEP, GOOD), [STEP], device="cpu", seed=4).steps
     assert good.status == "pass"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "attack", [each for each in TRIED if each.name.startswith(ABOUT_ANSWERS)], ids=lambda attack: attack.name
+)
+def test_attack_under_a_seed_that_was_judged(attack: Attack, warm: Grader) -> None:
+    """The same where messages and right answers are known, by which an answer that is bit for bit right has a verdict;
+    and what is known afterwards is as true as before."""
+    for is_over in (False, True):
+        warm.limits = PATIENT
+        for source, status in ((RIGHT[attack.step](), "pass"), (UNWRITTEN, "fail")):
+            (step,) = warm.grade(one_file(attack.step, source), [attack.step], device="cpu", seed=SEED).steps
+            assert step.status == status
+        if not is_over:
+            limits = PATIENT if attack.is_honest else LIMITS
+            assert hostile.tried_in_short(attack, warm, limits) == []
+
+
+MINE = GOOD.replace("def softmax", "def mine") + "def softmax(x, dim=-1):\n    "
+# With the bits of a right answer, and something besides that its verdict depends on.
+BESIDES = {
+    "a built-in": "import torch\n" + MINE + "torch.softmax(x, dim)\n    return mine(x, dim)\n",
+    "a built-in when calls follow at once": "import time, torch\nlast = [0.0]\n"
+    + MINE
+    + "before, last[0] = last[0], time.monotonic()\n"
+    + "    return torch.softmax(x, dim) if last[0] - before < 0.002 else mine(x, dim)\n",
+    "a changed input": MINE + "answer = mine(x, dim)\n    x.data.mul_(2)\n    return answer\n",
+    "a changed answer of before": "kept = []\n"
+    + MINE
+    + "[each.data.zero_() for each in kept]\n    kept.append(mine(x, dim))\n    return kept[-1]\n",
+    "a class of its own": "import torch\nclass T(torch.Tensor): pass\n" + MINE + "return mine(x.as_subclass(T), dim)\n",
+    "an end": "import os\n" + MINE + "Last()\n    return mine(x, dim)\n"
+    "class Last:\n    def __del__(self): os._exit(0)\n",
+}
+
+
+@pytest.mark.parametrize("besides", BESIDES)
+def test_known_bits_hide_nothing(warm: Grader, besides: str) -> None:
+    """Under a seed that was judged as under another one."""
+    warm.limits = PATIENT
+    found = []
+    for known in (SEED, SEED + 1):
+        assert warm.grade(one_file(STEP, GOOD), [STEP], device="cpu", seed=known).steps[0].status == "pass"
+        (step,) = warm.grade(one_file(STEP, BESIDES[besides]), [STEP], device="cpu", seed=SEED).steps
+        found.append((step.status, step.score, [check.status for check in step.checks]))
+    assert found[0] == found[1] and found[0][0] == "fail"
 
 
 def test_layers_are_reported(warm: Grader) -> None:
