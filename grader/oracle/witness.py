@@ -146,8 +146,8 @@ class Witness:
         return False
 
     def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
-        """The other forms that may answer like the student, if the usual one has differed from them at index
-        `parted`."""
+        """The forms, OTHER_STREAM or ALONE, that may still answer like the student: the usual one first differed at
+        index `parted`. `usual` None: it passes the check, and both may."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
@@ -210,8 +210,8 @@ class Witness:
         return clearly_apart(print_, theirs, question.device)
 
     def repeats(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception is `alike` in another draw's question as well, or chance alone makes them
-        differ."""
+        """Whether the misconception is `alike` in this question, of another seed, or can't be told apart by it: the
+        first answer in which they differ, or the last, was drawn at random, or it has `own_draws`."""
         print_, theirs = self._first_difference(wrong, question)
         by_chance = print_ is not None and theirs is not None and print_.drawn
         return by_chance or wrong.own_draws or self.alike(wrong, question)
