@@ -69,8 +69,8 @@ def unparsed() -> list[str]:
 
 
 def in_names() -> list[str]:
-    """One line for each misnamed step folder, for steps with the same number, and for each fault in the mistakes of
-    many steps."""
+    """One line for each misnamed step folder, each number that several steps share, and each text outside the steps'
+    folders that can't be read; if all can be, for each fault in the mistakes of many steps."""
     lines, numbers = [], defaultdict(list)
     for folder in sorted(SOLUTIONS.glob("*/*")):
         if not folder.is_dir() or folder.name.startswith((".", "__", "lab_")):

@@ -150,7 +150,8 @@ def no_pieces(got: Answer, allowed: int, matrix: int) -> None:
 
 
 def no_pairs(got: Answer, most: int) -> None:
-    """Fails if as many products were computed as all pairs take."""
+    """Fails if the matrix products of the call took more than `most` operations (multiplications and additions), which
+    the check sets below those of all pairs."""
     products = sum(got.measured("products").values())
     holds(
         products <= most,
@@ -176,14 +177,19 @@ def is_at_home(model: Handle, *inputs: Tensor) -> bool:
     return True
 
 
-def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, eos_id: int, count: int) -> Tensor:
-    """The ids (B, 1 + count) that a model generates greedily from `ids` (B, 1) on; `logits_of` maps (B, T) ids to
-    (B, T, words) logits. A row that has met `eos_id` goes on with it. They test the loop and not the model."""
+def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, count: int) -> Tensor:
+    """The ids (B, 1 + count) that a model generates greedily from `ids` (B, 1) on if nothing ends a row; `logits_of`
+    maps (B, T) ids to (B, T, words) logits. They test the loop and not the model."""
     for _step in range(count):
-        ended = (ids[:, 1:] == eos_id).any(dim=1)
-        words = logits_of(ids)[:, -1].argmax(dim=-1).masked_fill(ended, eos_id)
-        ids = torch.cat([ids, words[:, None]], dim=1)
+        ids = torch.cat([ids, logits_of(ids)[:, -1:].argmax(dim=-1)], dim=1)
     return ids
+
+
+def until(free: Tensor, eos_id: int) -> Tensor:
+    """The ids (B, T) that a model generates if this id ends a row and it writes `free` if nothing does: a row's words
+    depend on those before, and on no other row."""
+    ended = (free[:, 1:] == eos_id).cumsum(dim=1) > 0  # not by the first id, which was given
+    return torch.cat([free[:, :1], free[:, 1:].masked_fill(ended, eos_id)], dim=1)
 
 
 def ends(free: Tensor, eos_id: int) -> int:

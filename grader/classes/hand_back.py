@@ -35,7 +35,8 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
 
     Moodle finds a participant by the number in `Full name_123_assignsubmission_file_`, Canvas a submission by the
     student's number and that of a file handed in; it shows the page under the name of that file. Canvas's names are
-    read from `submissions`, if given, in place of the download that was graded. Raises NoNames, OSError.
+    read from `submissions`, if given, in place of the download that was graded. Raises NoNames if no page can be
+    named, OSError; single students without a name or page are in the result.
     """
     others = _canvas(submissions or Path(graded.plan.submissions)) if to == "canvas" else {}
     own = [entry for entry in graded.entries if bool(entry.moodle_id) == (to == "moodle")]

@@ -136,7 +136,8 @@ def _other_assignments(submissions: Path, names: list[str], assignment: str) -> 
 
 
 def _holds_only(folder: Path, others: set[str]) -> bool:
-    """Whether a student's folder holds nothing but other assignments."""
+    """Whether a student's folder has folders, all of them named in `others`, the other assignments, and no step file
+    next to them; other loose files don't count. False for an empty one."""
     inside = _inside(folder)
     return bool(inside) and inside <= others and not any(map(STEP_FILE.fullmatch, os.listdir(folder)))
 

@@ -260,7 +260,8 @@ def _convert_line(parser: Parser) -> None:
 
 
 def _convert(args: Namespace) -> None:
-    """Writes a report in the form of another grader. Raises BadInput."""
+    """Writes a saved report to the file `--out` as JSON of another grader, and prints so. Raises BadInput if the report
+    can't be read, the file not be written, or a step has no mark yet that could only be shown as a zero."""
     from grader.feedback import adapters
 
     try:

@@ -135,7 +135,8 @@ def _answer(check: CheckResult) -> str:
 
 
 def _begun(step: StepResult) -> bool:
-    """Whether a step was started, and could be graded."""
+    """Whether a step's file is more than an untouched stub, can be read, and met no fault of ours; a step that was
+    skipped counts too."""
     return step.status not in ("todo", "error") and not step.unusable
 
 

@@ -184,6 +184,8 @@ def _picture(parting: Any, name: str) -> HeatMap:
     return heat_map(parting, name, own=_("got"))
 
 
-def _maker_picture(maker: Maker, outer: int, inner: int) -> HeatMap:
+def _maker_picture(maker: Maker, mistake: int, place: int) -> HeatMap:
+    """The expected and the actual matrix of a maker's failing check, which must have a `parting`. `mistake` and
+    `place`: the numbers, from 0, of the mistake on the page and of the maker in it, for a unique name."""
     assert maker.check.parting is not None
-    return heat_map(maker.check.parting, f"maker-{outer}-{inner}", own=_("got"))
+    return heat_map(maker.check.parting, f"maker-{mistake}-{place}", own=_("got"))

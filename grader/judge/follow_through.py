@@ -187,9 +187,9 @@ def with_stock(sources: Sources, imported: Collection[str]) -> dict[str, tuple[s
 
 
 def by_itself(step: StepResult, regraded: StepResult, earlier: Earlier) -> StepResult:
-    """The result of a step as it counts: the points and checks of `regraded`, its result with references in place of
-    earlier steps, and a note on these steps. It is marked as blocked by the first wrong one, and as skipped if all else
-    passes. `step` is its result as it was handed in."""
+    """The result of a step that counts: `regraded`, its result with references in place of the `earlier` steps, with a
+    note on these, and the seconds of both runs. If any of them is wrong, it is blocked by the first wrong one, and
+    `skipped` in place of `pass`; steps that are only absent leave the status. `step`: the result as handed in."""
     # An import of what was not there is told by the step's note.
     left_out = [line for line in step.left_out if not any(other in line for other in earlier.names)]
     result = msgspec.structs.replace(

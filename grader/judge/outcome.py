@@ -166,8 +166,8 @@ def results(endings: Sequence[Ending], file: str, source: str) -> list[CheckResu
 
 
 def _where_it_does_not_parse(messages: list[str], file: str, source: str) -> list[str]:
-    """The messages, each started with the line of the file that does not parse, as watch mode shows it; unchanged if
-    the file parses."""
+    """The messages; if the file does not parse, each is the sentence that names the line, and then only what followed
+    Python's own error and its line in the message, a likely cause."""
     sentence = invalid(source, file) if len(source) <= MAX_STUB else ""
     if not sentence:
         return messages

@@ -37,8 +37,8 @@ def of_failing(request: GradeRequest, step: str) -> Route:
 
 
 def in_order(steps: Iterable[str]) -> bool:
-    """Whether steps that import others are diagnosed only after these; not in a learner's kit, which has no references
-    to put in place of what is wrong."""
+    """True if a failing step that imports others waits for their results before it is diagnosed; False if any of
+    `steps` has only a tape, as in a learner's kit: no reference can then take the place of what is wrong."""
     return not any(is_recorded(step_folder(name)) for name in steps)
 
 

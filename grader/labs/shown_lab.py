@@ -115,8 +115,8 @@ def _answers_folder() -> Path:
 
 
 def _copied_answers(folder: Path) -> Path:
-    """A temporary folder with the answers of a folder, those of its notebooks too, as files that can be imported.
-    Raises Refusal if there is no such folder."""
+    """The answers of a folder, those of its notebooks too, as importable `.py` files in this process's one temporary
+    folder, in place of those of the last call; removed at exit. Raises Refusal if there is no such folder."""
     try:
         read = submissions.read(folder)
     except submissions.NoSubmission:

@@ -59,6 +59,8 @@ def _ranges(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement
             yield "one_round_too_many", node, with_arguments(first, f"{last} + 1", *rest), {}
         else:
             yield "counted_from_one", node, f"({of.source(node)} + 1)", {}
+            for size in of.kept:
+                yield "counted_from_one", node, f"(({of.source(node)} + 1) % self.{size})", {}
             yield "counted_backwards", node, f"{of.source(node)}.flip(0)", {}
     if called in ("tril", "triu") and not (ends and called == of.source(node.func)):
         inside = ends[0] if isinstance(node.func, ast.Attribute) and ends else "0"

@@ -113,6 +113,7 @@ def _replacements(definition: Definition) -> Iterator[Replacement]:
     }
     yield from statements.bounds_of_loops(definition, definition.node)
     yield from calls.everywhere(definition, definition.node)
+    yield from statements.earlier_values(definition, definition.node)
     for statement in definition.node.body:
         for node in ast.walk(statement):
             for kind, operator in OPERATORS:

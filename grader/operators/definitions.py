@@ -25,6 +25,8 @@ class Definition:
         """Reads the defaults, sizes, tensor arguments and names out of the text."""
         every = list(ast.walk(ast.parse(self.text)))
         self.defaults, self.sizes = _defaults(self.node), _sizes(self.node)
+        self.floats = _of_type(self.node, "float")
+        self.kept = _kept(every)
         self.tensors = [
             argument.arg
             for argument in self.node.args.args
@@ -62,6 +64,12 @@ class Definition:
             return ""
         return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
 
+    def of_the_function(self, changed: str) -> str:
+        """The source of the function in a `changed` text of the whole, in which nothing else has changed."""
+        first, last = self.node.lineno - 1, len(self.text.splitlines()) - (self.node.end_lineno or 0)
+        lines = changed.splitlines()
+        return "\n".join(lines[first : len(lines) - last])[self.node.col_offset :]
+
     def with_new(self, node: Replaced, new: str) -> str:
         """The text with the source `new` in place of a node."""
         lines = self.text.encode().splitlines(keepends=True)
@@ -92,13 +100,25 @@ def _defaults(node: ast.FunctionDef) -> dict[str, str]:
     }
 
 
-def _sizes(node: ast.FunctionDef) -> list[str]:
-    """The names of sizes, sorted: of whole numbers among the arguments, and of variables set from a shape."""
-    sizes = {
+def _of_type(node: ast.FunctionDef, name: str) -> set[str]:
+    """The names of the arguments with this type as their annotation."""
+    return {
         argument.arg
         for argument in node.args.args
-        if argument.annotation is not None and ast.unparse(argument.annotation) == "int"
+        if argument.annotation is not None and ast.unparse(argument.annotation) == name
     }
+
+
+def _kept(every: list[ast.AST]) -> list[str]:
+    """The names, sorted, of whole numbers among a constructor's arguments that an instance keeps under these names."""
+    kept = {node.attr for node in every if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    makers = [node for node in every if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    return sorted(kept & {name for node in makers for name in _of_type(node, "int")})
+
+
+def _sizes(node: ast.FunctionDef) -> list[str]:
+    """The names of sizes, sorted: of whole numbers among the arguments, and of variables set from a shape."""
+    sizes = _of_type(node, "int")
     for found in ast.walk(node):
         if isinstance(found, ast.Assign) and "shape" in ast.unparse(found.value):
             sizes |= {name.id for name in ast.walk(found.targets[0]) if isinstance(name, ast.Name)}

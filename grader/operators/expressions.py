@@ -135,6 +135,9 @@ def _products(of: Definition, node: ast.BinOp) -> Iterator[Replacement]:
     for shown, factor in FACTORS if EXCHANGED.search(right) else ():
         scale = factor.format(a=f"({left})", b=f"({right})")
         yield "scores_scaled", node, f"(({left} @ {right}) * ({scale}))", {"factor": shown}
+    for size in of.kept if EXCHANGED.search(right) else ():
+        scale = f"(({left}).shape[-1] / self.{size}) ** 0.5"
+        yield "scores_scaled", node, f"(({left} @ {right}) * {scale})", {"factor": f"√(d / {size})"}
 
 
 def signs(of: Definition, node: ast.UnaryOp) -> Iterator[Replacement]:
@@ -157,9 +160,10 @@ def comparisons(of: Definition, node: ast.Compare) -> Iterator[Replacement]:
     if sign in near:
         family = "boundary_left_out" if len(near[sign]) < len(sign) else "boundary_counted_in"
         yield family, node, f"{left} {near[sign]} {right}", {}
-        for by in (1, -1):
+        places = not of.floats & {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        for by in (1, -1) if places else ():
             yield "compared_one_off", node, f"{left} {sign} {right} + {by}", {}
-        if left.endswith(".abs()"):
+        if places and left.endswith(".abs()"):
             inside = left.removesuffix(".abs()")
             for one, other in ((0, 1), (1, 0)):
                 both = f"(({inside} {sign} {right} - {one}) & (-{inside} {sign} {right} - {other}))"

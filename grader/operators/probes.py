@@ -35,6 +35,24 @@ PROBES = {
         N_("A loop, a slice or a division that rounds down leaves out the rest."),
         N_("Try a length that is no multiple of the block."),
     ),
+    "rows_left_zero": Probe(
+        N_("The answer of `{function}` is right as far as it goes, but its last entries along dimension {dim} are 0."),
+        N_("They are never written: a loop, a slice or a division that rounds down leaves out the rest."),
+        N_("Try a length that is no multiple of the block."),
+    ),
+    "digits_lost": Probe(
+        N_("The answer of `{function}` is right to a few digits only: about as many as float32 has."),
+        N_("What comes in float64 keeps its fifteen digits: nothing may be float32 on the way, or added to it."),
+        N_("Which tensor is not of the input's dtype, and which number is added that the formula does not have?"),
+    ),
+    "one_answer_for_all": Probe(
+        N_("In the answer of `{function}`, one True or one False decides for many entries."),
+        N_("Each entry has an answer of its own."), N_("Over which dimensions do `any` and `all` go?"),
+    ),
+    "answer_averaged": Probe(
+        N_("In the answer of `{function}`, every entry along dimension {dim} is the mean of all of them."),
+        N_("Each entry has an answer of its own."), N_("What is averaged, and was it asked for?"),
+    ),
     "sign_of_the_answer": Probe(
         N_("The answer of `{function}` is right but for its sign."), N_("Something is subtracted the wrong way round."),
         TRY_IT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from grader.operators.definitions import Definition, Replacement
@@ -79,6 +80,21 @@ def statements(of: Definition, node: ast.stmt) -> Iterator[Replacement]:
         case ast.Return(value=ast.Name() | ast.BinOp() | ast.Call()):
             assert node.value is not None
             yield "gradient_cut", node.value, f"({of.source(node.value)}).detach()", {}
+
+
+def earlier_values(of: Definition, node: ast.FunctionDef) -> Iterator[Replacement]:
+    """Yields the function with one use of an argument that has been changed by then, as it was before the change."""
+    for change in [each for each in ast.walk(node) if isinstance(each, ast.Assign)]:
+        stored = {each.id for target in change.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        read = {each.id for each in ast.walk(change.value) if isinstance(each, ast.Name)}
+        for name in sorted(stored & read & of.arguments):
+            for use in ast.walk(node):
+                later = isinstance(use, ast.Name) and use.lineno > (change.end_lineno or change.lineno)
+                if not (later and isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)):
+                    continue
+                kept = f"before_it = {name}\n{' ' * change.col_offset}{of.source(change)}"
+                text = replace(of, text=of.with_new(use, "before_it")).with_new(change, kept)
+                yield "earlier_value_used", node, of.of_the_function(text), {"argument": name}
 
 
 def conditions(of: Definition, node: ast.BoolOp | ast.IfExp) -> Iterator[Replacement]:

@@ -316,7 +316,7 @@ class Diagnostician:
                 break
             left = [wrong for wrong in matching if self.witness.alike(wrong, again)]
             matching = left or [wrong for wrong in matching if self.witness.repeats(wrong, again)]
-            if len(matching) <= 1:
+            if len({wrong.called for wrong in matching}) <= 1:
                 break
         return matching
 

@@ -32,6 +32,7 @@ RAISED = ["raised"]
 SHORT = 1 << 14  # elements of a tensor for which the weights of its sums are kept
 CLEARLY = 1e-2  # of the sum of the sizes: two answers this far apart differ by more than rounding
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
+FAR_NEARER = 1e-3  # of the distance to the right answer: one this near to a mistake's is that mistake, made otherwise
 
 
 class Fingerprint(msgspec.Struct, array_like=True, frozen=True):
@@ -118,12 +119,12 @@ class AnswerPrint:
         return self.checksum == recorded.checksum and len(self._whole[1]) == len(recorded.numbers)
 
     def distances(self, recorded: Print) -> Iterator[tuple[torch.dtype, float, float]]:
-        """For each floating tensor its dtype, the sum of its sizes, and how far its numbers are from the recorded
-        ones, which have the same form."""
+        """For each floating tensor the dtype of which it has the digits, the sum of its sizes, and how far its numbers
+        are from the recorded ones, which have the same form."""
         for tensor, mine, packed in zip(self._whole[1], self.sums, recorded.numbers, strict=True):
             pairs = zip(mine, struct.unpack(_layout(tensor), packed), strict=True)
             far = max(0.0 if one == other else abs(one - other) for one, other in pairs)
-            yield tensor.dtype, max(mine[0], FLOOR), far
+            yield torch.float32 if _is_of_float32(tensor) else tensor.dtype, max(mine[0], FLOOR), far
 
     def _described(self, *, loosely: bool = False) -> tuple[int, list[Tensor]]:
         """A checksum of everything that must be equal, and the floating tensors, which must be close. `loosely`: whole
@@ -194,6 +195,29 @@ def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
         return False
     without_gradients = len(_floating(looked_at(exchange.call, outcome).value))  # which come behind
     return any(far > CLEARLY * size for _dtype, size, far in islice(theirs.distances(recorded), without_gradients))
+
+
+def far_nearer(recorded: Print, exchange: Exchange, right: Any, device: str) -> bool:
+    """Whether the student's answer has the shapes of the recorded one and of the right one, is clearly wrong, and far
+    nearer to the recorded one; False for errors."""
+    outcome, due = exchange.outcome, _floating(right)
+    if outcome is None or outcome.raised or exchange.due_error or not due:
+        return False
+    theirs = _print_of(exchange, outcome, device)
+    own = _floating(looked_at(exchange.call, outcome).value)
+    if not theirs.has_form_of(recorded) or [(x.shape, x.dtype) for x in own] != [(x.shape, x.dtype) for x in due]:
+        return False
+    each = zip(own, due, theirs.sums, recorded.numbers, strict=False)  # without the gradients, which come behind
+    numbers = [
+        (mine, *both)
+        for tensor, wanted, sums, packed in each
+        for mine, *both in zip(
+            sums, _three_numbers(wanted).tolist(), struct.unpack(_layout(tensor), packed), strict=True
+        )
+    ]
+    mine, rights, mistaken = zip(*numbers, strict=True)
+    apart = math.dist(mine, rights)
+    return apart > CLEARLY * math.hypot(*rights) and math.dist(mine, mistaken) <= FAR_NEARER * apart
 
 
 def _print_of(exchange: Exchange, outcome: Outcome, device: str) -> AnswerPrint:
@@ -267,6 +291,11 @@ def _waves(count: int) -> Tensor:
 
 
 _short_waves = lru_cache(maxsize=64)(_waves)
+
+
+def _is_of_float32(tensor: Tensor) -> bool:
+    """True for one number that float32 holds as it is: a float that `item()` made of one, say."""
+    return tensor.dim() == 0 and tensor.dtype == torch.float64 and bool(tensor.float().double() == tensor)
 
 
 def _kept_as(tensor: Tensor) -> torch.dtype:

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from msgspec.structs import replace
@@ -27,53 +27,66 @@ from grader.operators.probes import PROBES
 
 ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
 FEWEST = 2  # numbers that must tell
+MOST_EXACT, LEAST_EXACT = 1e-10, 1e-5  # of its size: an answer in float64 this far off has lost half of its digits
 HIGHEST_POWER, MOST_FACTORS, MOST_TIMES = 2, 7, 24  # of a term that a whole number lacks
 
 
+TERMS = ("term_missing", "term_too_many")
 REPEATED = ("random_answer", "answer_depends_on_earlier_calls")
 # How an answer relates to the right one: a probe's name, and the words for its sentence, by their name in it.
 Relation = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def relations_in(verdict: Verdict) -> list[Relation] | None:
-    """The relations of the student's answer to the right one that hold in all tensors that differ, the most telling
+    """The relations of the student's answer to the right one that hold in all values that differ, the most telling
     first; None if it can't be compared."""
-    pairs = list(_differing(verdict))
-    if not pairs:
-        return None
-    common: list[Relation] | None = None
+    about, pairs = verdict.failure.about, list(_leaves(verdict))
+    each: list[list[Relation]] = []
     for mine, right in pairs:
-        here = list(_relations(mine, right, verdict.failure.about))
-        common = here if common is None else [each for each in common if each in here]
-    return common or []
+        if type(mine) is type(right) is int:
+            each += [list(_of_whole_numbers(mine, right, about))] if mine != right else []
+            continue
+        theirs, wanted = _as_numbers(mine), _as_numbers(right)
+        if theirs is not None and wanted is not None and _differ(theirs, wanted):
+            each.append([*_of_bools(mine, right), *_relations(theirs, wanted, about)])
+    if not each:
+        return [("digits_lost", ())] if any(_lost_digits(*pair) for pair in pairs) else None
+    return [found for found in each[0] if all(found in other for other in each)]
 
 
-def _differing(verdict: Verdict) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the tensors of the refused answer that differ, the student's and the right one, in float64; nothing if
-    they can't be compared."""
+def _leaves(verdict: Verdict) -> Iterator[tuple[Any, Any]]:
+    """Yields the values of the refused answer, each with the right one; nothing if they can't be compared."""
     about, due = verdict.failure.about, verdict.failure.due
     if about is None or about.outcome is None or about.outcome.raised or due is None or due.wanted is None or due.part:
         return
     mine, right = list(leaves(about.outcome.value)), list(leaves(due.wanted))
-    for one, other in zip(mine, right, strict=False) if len(mine) == len(right) else ():
-        if type(one) is type(other) is int and one == other:
-            continue
-        theirs, wanted = _as_numbers(one), _as_numbers(other)
-        if theirs is None or wanted is None or not theirs.numel() or theirs.ndim != wanted.ndim:
-            continue
-        if not bool(theirs.isfinite().all() and wanted.isfinite().all()):
-            continue
-        if (
-            isinstance(one, int)
-            or theirs.shape != wanted.shape
-            or not torch.allclose(theirs, wanted, rtol=ROOM, atol=1e-9, equal_nan=True)
-        ):
-            yield theirs, wanted
+    if len(mine) == len(right):
+        yield from zip(mine, right, strict=True)
+
+
+def _differ(mine: Tensor, right: Tensor) -> bool:
+    """True if two tensors can be compared, and differ by more than rounding."""
+    if not right.numel() or not mine.numel() or mine.ndim != right.ndim:
+        return False
+    if not bool(mine.isfinite().all() and right.isfinite().all()):
+        return False
+    return mine.shape != right.shape or not torch.allclose(mine, right, rtol=ROOM, atol=1e-9, equal_nan=True)
+
+
+def _lost_digits(mine: object, right: object) -> bool:
+    """True if an answer in float64 is about as exact as one in float32."""
+    one, other = numbers_of(mine), numbers_of(right)
+    if one is None or other is None or one.shape != other.shape or one.is_meta or not one.numel():
+        return False
+    if one.dtype != torch.float64 or other.dtype != torch.float64 or not bool(one.isfinite().all()):
+        return False
+    apart = float((one - other).abs().max())
+    return MOST_EXACT * _size(other) < apart < LEAST_EXACT * _size(other)
 
 
 def _as_numbers(leaf: object) -> Tensor | None:
     """A value as a tensor of float64; None if it has no numbers."""
-    if isinstance(leaf, int | float) and not isinstance(leaf, bool):
+    if isinstance(leaf, float):
         return torch.tensor([float(leaf)], dtype=torch.float64)
     tensor = numbers_of(leaf)
     return None if tensor is None or tensor.device.type == "meta" else tensor.detach().double()
@@ -90,8 +103,18 @@ def _relations(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[
         return
     yield from _places(mine, right)
     yield from _scales(mine, right, about)
-    if about is not None and mine.numel() == 1 and mine.frac().item() == right.frac().item() == 0:
-        yield from _terms(int(right.item()) - int(mine.item()), about)
+
+
+def _of_whole_numbers(mine: int, right: int, about: Exchange | None) -> Iterator[Relation]:
+    """Yields the relations between two whole numbers, which are exact: a sign, a factor, a term."""
+    if mine == -right:
+        yield "sign_of_the_answer", ()
+    sizes = {"2": 2, "3": 3, "4": 4, "10": 10} | (_whole_numbers(about) if about else {})
+    for text, size in [each for name, value in sizes.items() for each in ((name, value), (f"({name})²", value**2))]:
+        if mine == right * size or mine * size == right:
+            yield "answer_scaled", (("factor", text if abs(mine) > abs(right) else f"1/{text}"),)
+    if about is not None:
+        yield from _terms(right - mine, about)
 
 
 def _terms(lacking: int, about: Exchange) -> Iterator[Relation]:
@@ -145,6 +168,7 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Relation]:
             if _same(mine, right.flip(dim)):
                 yield "answer_reversed", (("dim", str(dim)),)
         return
+    yield from _left_zero(mine, right)
     for dim in range(right.ndim):
         words, length = (("dim", str(dim)),), right.shape[dim]
         if length < FEWEST + 1:
@@ -158,8 +182,34 @@ def _places(mine: Tensor, right: Tensor) -> Iterator[Relation]:
             yield "answer_shifted", words
     for dim in range(right.ndim):
         first = right.narrow(dim, 0, 1).expand_as(right)
-        if right.shape[dim] >= FEWEST and not _same(right, first) and _same(mine, first):
+        if right.shape[dim] < FEWEST or _same(right, first):
+            continue
+        if _same(mine, first):
             yield "answer_of_the_first", (("dim", str(dim)),)
+        if _same(mine, right.mean(dim, keepdim=True).expand_as(right)):
+            yield "answer_averaged", (("dim", str(dim)),)
+
+
+def _left_zero(mine: Tensor, right: Tensor) -> Iterator[Relation]:
+    """Yields the dimension along which the last entries are 0, and most others right."""
+    for dim in range(right.ndim):
+        rows = mine.transpose(0, dim)
+        zero = rows.reshape(len(rows), -1).eq(0).all(-1)
+        written = len(rows) - int(zero.sum())
+        first = _same(mine.narrow(dim, 0, written), right.narrow(dim, 0, written))
+        if first and bool(zero[written:].all()) and len(rows) <= 2 * written < 2 * len(rows):
+            yield "rows_left_zero", (("dim", str(dim)),)
+
+
+def _of_bools(mine: object, right: object) -> Iterator[Relation]:
+    """Yields the relation in which `any` or `all` over some dimensions stands for each entry."""
+    one, other = numbers_of(mine), numbers_of(right)
+    if one is None or other is None or one.shape != other.shape or not one.dtype == other.dtype == torch.bool:
+        return
+    for dims in [*((dim,) for dim in range(other.ndim)), *([tuple(range(other.ndim))] if other.ndim > 1 else [])]:
+        either, both = (found(other, dims, keepdim=True) for found in (torch.any, torch.all))
+        if not torch.equal(either, both) and any(torch.equal(one, each.expand_as(other)) for each in (either, both)):
+            yield "one_answer_for_all", ()
 
 
 def _scales(mine: Tensor, right: Tensor, about: Exchange | None) -> Iterator[Relation]:
@@ -274,7 +324,8 @@ def agreed(verdicts: list[Verdict], again: Callable[[], Verdict | None]) -> Rela
     every = [found for found in map(relations_in, verdicts) if found is not None]
     if not every:
         return None
-    if len(every) < FEWEST:
+    of_a_term = any(name in TERMS for name, _words in every[0])  # two calls may agree in one of several formulas
+    if len(every) < FEWEST or of_a_term:
         further = again()
         every += [found for found in [relations_in(further) if further else None] if found is not None]
     return next((each for each in every[0] if all(each in other for other in every)), None)

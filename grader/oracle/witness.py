@@ -20,7 +20,7 @@ from grader.checks.bounded import lifted
 from grader.checks.catalogue import Misconception, paired
 from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
-from grader.oracle.fingerprints import Print, agree_in, clearly_apart, fingerprint
+from grader.oracle.fingerprints import Print, agree_in, clearly_apart, far_nearer, fingerprint
 from grader.oracle.likeness import same_size, size_measured
 
 # A misconception as it is; in another random stream; in a file in which nothing uses it.
@@ -146,8 +146,8 @@ class Witness:
         return False
 
     def _further(self, wrong: Misconception, question: Question, usual: Replies | None, parted: int) -> Sequence[int]:
-        """The other forms that may answer like the student, if the usual one has differed from them at index
-        `parted`."""
+        """The forms, OTHER_STREAM or ALONE, that may still answer like the student: the usual one first differed at
+        index `parted`. `usual` None: it passes the check, and both may."""
         if usual is None:  # it passes the check, on a tape
             return OTHER_STREAM, ALONE
         # Drawn from the student's own stream, a mask may be the complement of theirs: then no element is kept in both,
@@ -176,11 +176,29 @@ class Witness:
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, first differs from the student in an answer that is
-        random, of the same shapes: drawn by another Dropout, say, the same mistake gives other numbers."""
+        random, of the same shapes: drawn by another Dropout, say, the same mistake gives other numbers. So does the
+        same mistake in an answer that need not be exact, which then is far nearer to it than to the right one. Or the
+        check ended on the misconception for what its code costs, after answers that the student's are like."""
+        if self._cost_more(wrong, question):
+            return True
         print_, theirs = self._first_difference(wrong, question)
-        if print_ is None or theirs is None or theirs.outcome is None or not print_.drawn or print_.profile:
+        if print_ is None or theirs is None or theirs.outcome is None:
+            return False
+        if not print_.drawn and theirs is question.verdict.failure.about and theirs.name in wrong.replaced:
+            due = question.verdict.failure.due
+            return due is not None and not due.part and far_nearer(print_, theirs, due.wanted, question.device)
+        if not print_.drawn or print_.profile:
             return False
         return 0 < len(print_.numbers) == len(randomness.shapes(theirs.outcome))
+
+    def _cost_more(self, wrong: Misconception, question: Question) -> bool:
+        """Whether the check ended earlier on the misconception, on an answer that is the student's, who went on."""
+        usual = self._usual(wrong, question, until=question)
+        last = len(usual.prints) - 1
+        if not usual.refused or not 0 <= last < len(question.answers) - 1:
+            return False
+        is_last_alike = agree_in(usual.prints[last], question.answers[last], question.device)
+        return is_last_alike and usual.matched_by(question, wrong) == last + 1
 
     def contradicts(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, first differs from the student in an answer of a name
@@ -192,8 +210,8 @@ class Witness:
         return clearly_apart(print_, theirs, question.device)
 
     def repeats(self, wrong: Misconception, question: Question) -> bool:
-        """Whether the misconception is `alike` in another draw's question as well, or chance alone makes them
-        differ."""
+        """Whether the misconception is `alike` in this question, of another seed, or can't be told apart by it: the
+        first answer in which they differ, or the last, was drawn at random, or it has `own_draws`."""
         print_, theirs = self._first_difference(wrong, question)
         by_chance = print_ is not None and theirs is not None and print_.drawn
         return by_chance or wrong.own_draws or self.alike(wrong, question)

@@ -182,8 +182,8 @@ class WrongWays(Text):
         return Replacements(list(names), lambda: self.compiled(*ways))
 
     def compiled(self, *ways: Way) -> dict[str, Any]:
-        """The public names of these blocks, to their objects with all these mistakes made at once. Raises
-        Unreadable."""
+        """The public names that these forms of mistakes replace, to objects with all these mistakes made at once.
+        Raises Unreadable if an edit fits nowhere, two change the same words, or the code can't be run."""
         names = vars(self.reference) | {"reference": self.reference}
         names = {**AT_HAND, **names}
         self._run(self.document.shared, names, f"{self.folder.name}, what its blocks share")

@@ -36,8 +36,9 @@ HEADINGS = {
 
 
 def page(spoken: str, whole: bool = False, listed: list[Solution] | None = None) -> str:
-    """The page of known mistakes in a language (`en`, `ko`) as Markdown, for the `listed` steps, by default all: a
-    table for each or, with `whole`, its documents of mistakes as they are, with all edits."""
+    """The page of known mistakes in a language (`en`, `ko`) as Markdown: for each of the `listed` steps (None: all) a
+    table or, with `whole`, its documents of mistakes with all edits, if it has any; then a table of the mistakes of
+    many steps."""
     steps = solutions() if listed is None else listed
     title, introduction, columns, in_many = HEADINGS[spoken]
     everywhere = {name: entry.said[0] for name, entry in mistakes.of_many_steps().entries.items() if entry.ways}

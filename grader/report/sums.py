@@ -44,7 +44,8 @@ def explain(panels: Sequence[Matrix], operands: Sequence[Matrix] = ()) -> list[S
     every = [_numbers(matrix) for matrix in [*panels, *operands]]
 
     def of_drawn(index: int, how: Explained) -> Sums:
-        """The sums of a panel, without cells that are not drawn."""
+        """A function of row and column: the Sum that `how` gives for a cell of this panel, without the operands' cells
+        in `of`, as these are not drawn; None for a cell without a number."""
 
         def explained(row: int, column: int) -> Sum | None:
             """The sum of the cell in this row and column; None if the cell has no number."""

@@ -132,7 +132,8 @@ class CoursePage:
         }
 
     def _verdict(self, name: str, request: Request) -> dict[str, Any]:
-        """The last result of a step as HTML, for the file as it is now, under `html`."""
+        """A step's column as HTML, under `html`: the file as it is on disk now, with the last result, or the reason why
+        it is not graded yet."""
         result, file = self.board.results.get(name), self.board.folder / f"{name}.py"
         sources = submissions.read(self.board.folder).sources if self.board.folder.is_dir() else {}
         source = sources[name][1] if name in sources else None

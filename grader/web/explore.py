@@ -117,8 +117,8 @@ TEXTS = (
 
 
 def routes(gpt: GPTProcess) -> list[Route]:
-    """The routes of the Explore tab. An answer's body is four bytes with the length of a JSON header, the header, and
-    numbers as bytes."""
+    """The routes of the Explore tab. `done` sends the stage and the part done as JSON, `write` a line of JSON for each
+    token, and every other question gets bytes: the length of a JSON header in four, the header, numbers."""
 
     turn = asyncio.Lock()
 

@@ -73,6 +73,8 @@ BLOCK = """class Block(nn.Module):
         ("part_not_added", "x = (x)\n"),
         ("part_replaces_the_stream", "x = (self.dropout(attended))\n"),
         ("results_exchanged", "return (weights), (x / math.sqrt(2.0 * often))"),
+        ("earlier_value_used", "before_it = x\n        x = x + self.dropout(attended)\n"),
+        ("earlier_value_used", "x = part(before_it)\n"),
         ("root_left_out", "x / 2.0 * often"),
         ("argument_not_counted", "self.count = (self.count)\n"),
         ("number_scaled", "(2.0 * 0.5) * often"),
@@ -106,6 +108,32 @@ def test_a_generated_mistake_replaces_one_public_name() -> None:
     assert any(wrong.called == "boundary_counted_in" for wrong in made)  # in a helper of the reference
     assert callable(made[0].replaced["flash_attention"])
     assert step.generated("future") == []  # a helper of the reference's own is no name of the step
+
+
+KEPT = """class Model(nn.Module):
+    def __init__(self, size: int, rate: float) -> None:
+        self.size = size
+
+    def forward(self, query: Tensor, key: Tensor, tolerance: float) -> Tensor:
+        place = torch.arange(len(key))
+        return (query @ key.mT)[(place - 1).abs() <= tolerance]
+"""
+
+
+def test_a_size_that_a_module_keeps_is_a_factor_and_a_modulus() -> None:
+    made = [(change.family, change.text, change.words) for change in changes("Model", KEPT, "Model")]
+    assert any(family == "counted_from_one" and "% self.size)" in text for family, text, _words in made)
+    scaled = [words["factor"] for family, _text, words in made if family == "scores_scaled"]
+    assert "√(d / size)" in scaled
+    assert "√(d / rate)" not in scaled
+
+
+def test_what_is_compared_with_a_number_that_is_no_place_is_not_one_place_off() -> None:
+    """A tolerance of 1e-5 that is too large by 1 is no mistake of counting."""
+    whole = KEPT.replace("tolerance: float", "tolerance: int")
+    families_of = [{change.family for change in changes("Model", text, "Model")} for text in (KEPT, whole)]
+    assert not families_of[0] & {"compared_one_off", "one_side_narrower"}
+    assert families_of[1] >= {"compared_one_off", "one_side_narrower"}
 
 
 def test_of_a_refusal_only_the_boundary_is_moved() -> None:

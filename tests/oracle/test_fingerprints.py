@@ -10,7 +10,7 @@ from grader.calls.values import PlacedTensor
 from grader.checks.backends import Exchange
 from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict
-from grader.oracle.fingerprints import agree_in, fingerprint
+from grader.oracle.fingerprints import agree_in, far_nearer, fingerprint
 from grader.oracle.witness import Question
 
 
@@ -29,6 +29,8 @@ from grader.oracle.witness import Question
         (torch.tensor([[1, 2], [3, 4]]).t(), torch.tensor([[1, 3], [2, 4]]), True),
         (torch.empty(0), torch.empty(0), True),
         (torch.tensor([1.0, 1 + 2e-8], dtype=torch.float64), torch.tensor([1.0, 1.0], dtype=torch.float64), False),
+        (4139.982421875, 4139.98291015625, True),  # what `item()` made of two float32, one step apart
+        (4139.9824, 4139.9829, False),
         (1, 1, True),
         (1, 1.0, False),
         (None, (), False),
@@ -124,3 +126,20 @@ def test_what_a_check_does_not_look_at() -> None:
     assert question.agrees(recorded, 0, wrong_way)
     assert not question.agrees(raised, 0, wrong_way)
     assert not question.agrees(recorded, 1, wrong_way)  # the student's code was asked no more
+
+
+def test_an_answer_may_be_far_nearer_to_a_mistake_than_to_the_right_one() -> None:
+    """An answer that need not be exact is so where the same mistake was made in another form."""
+    right, mistaken = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 4.0])
+    recorded = fingerprint(Call("f"), Outcome(PlacedTensor(mistaken, "cpu")))
+
+    def near(mine: torch.Tensor) -> bool:
+        exchange = Exchange(Call("f"), outcome=Outcome(PlacedTensor(mine, "cpu")))
+        return far_nearer(recorded, exchange, PlacedTensor(right, "cpu"), "cpu")
+
+    assert near(mistaken + 1e-4)
+    assert not near(mistaken + 1e-2)
+    assert not near((right + mistaken) / 2)
+    assert not near(right + 1e-7)
+    assert not near(mistaken.double())
+    assert not near(mistaken[:2])

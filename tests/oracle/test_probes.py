@@ -46,6 +46,9 @@ def verdict(mine: Tensor, right: Tensor = RIGHT) -> Verdict:
         (RIGHT.flip(-1), "answer_reversed"),
         (RIGHT.transpose(-2, -1), "answer_transposed"),
         (RIGHT[:1].expand(3, 4, 4), "answer_of_the_first"),
+        (RIGHT.mean(0, keepdim=True).expand(3, 4, 4), "answer_averaged"),
+        (torch.cat((RIGHT[:, :3], torch.zeros(3, 1, 4, dtype=torch.float64)), 1), "rows_left_zero"),
+        (RIGHT.float().double(), "digits_lost"),
         (RIGHT[:, :3], "rows_short"),
         (RIGHT * torch.arange(1.0, 13.0).view(3, 4, 1), "rows_scaled"),
     ],
@@ -96,7 +99,8 @@ def test_an_answer_in_place_of_an_error_is_named_from_the_answer() -> None:
     assert [wrong.called for group in found.values() for wrong in group] == ["error_not_raised"]
 
 
-def test_arguments_are_named_in_a_formula() -> None:
+def test_arguments_are_named_in_a_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "run_check", lambda *asked, **how: counted(90, 100, 2, 5))
     failing = [probes.Failing("count", lambda: None, counted(*each)) for each in ((41, 55, 2, 7), (1, 34, 3, 11))]
     names = {"count": ["layers", "width"]}
     found = probes.diagnoses(failing, None, None, (1, 2), "cpu", True, names)  # type: ignore[arg-type]
@@ -109,6 +113,42 @@ def test_a_mask_in_another_order_is_said() -> None:
         found = probes.agreed([verdict(mine, mask), verdict(mine, mask)], lambda: None)
         assert found is not None
         assert found[0] == name
+
+
+def test_one_verdict_for_all_entries_is_said() -> None:
+    right = torch.tensor([[True, False, False], [False, False, False]])
+    for mine in (torch.ones(2, 3, dtype=torch.bool), right.any(1, keepdim=True).expand(2, 3), right & False):
+        found = probes.agreed([verdict(mine, right), verdict(mine, right)], lambda: None)
+        assert found is not None
+        assert found[0] == "one_answer_for_all"
+    assert probes.agreed([verdict(~right, right), verdict(~right, right)], lambda: None) is None
+    as_numbers = verdict(torch.ones(2, 3), right.float())
+    assert probes.agreed([as_numbers, as_numbers], lambda: None) is None
+
+
+def test_rows_of_which_few_are_right_are_not_called_unfinished() -> None:
+    mine = torch.zeros_like(RIGHT)
+    mine[:, 0] = RIGHT[:, 0]
+    assert probes.agreed([verdict(mine), verdict(mine)], lambda: None) is None
+
+
+def test_whole_numbers_are_compared_exactly() -> None:
+    """Beyond 2**53 floats have gaps, and a number near twice the right one is not twice it."""
+    right = 2**62 + 7 * 11
+    found = probes.relations_in(counted(right - 7 * 11, right, 7, 11))
+    assert found is not None
+    assert ("term_missing", (("term", "args[0] · args[1]"),)) in found
+    assert probes.relations_in(counted(2 * right, right, 7, 11))[0] == ("answer_scaled", (("factor", "2"),))  # type: ignore[index]
+    nearly = probes.relations_in(counted(2 * right + 1, right, 7, 11)) or []
+    assert "answer_scaled" not in {name for name, _words in nearly}
+
+
+def test_a_term_is_asked_for_under_another_draw_as_well() -> None:
+    """Two calls with equal sizes leave two formulas open; a draw of unlike ones decides."""
+    same = [counted(30 - 9, 30, 3, 3), counted(50 - 9, 50, 3, 3)]
+    found = probes.agreed(same, lambda: counted(100 - 25, 100, 2, 5))
+    assert found == ("term_missing", (("term", "args[1]²"),))
+    assert probes.agreed(same, lambda: counted(100 - 13, 100, 2, 5)) is None
 
 
 def test_what_holds_in_one_draw_alone_is_not_said() -> None:

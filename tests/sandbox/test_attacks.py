@@ -139,8 +139,8 @@ def test_attacks_as_an_ordinary_user() -> None:
 # Goes at the end of every right solution: from there on the process answers now and then what it likes.
 LIAR = """
 import random as _random, numpy as _numpy, torch as _torch
-from grader.calls import responder as _responder
-from grader.calls.values import HandleId as _HandleId, Opaque as _Opaque, Placed as _Placed
+_responder, _Opaque = found("grader.calls.responder"), found("grader.calls.transfer").Opaque
+_HandleId, _Placed = _responder.HandleId, _responder.PlacedTensor
 _rng = _random.Random({seed})
 _float = lambda *shape, **how: _Placed(_torch.zeros(*shape, **how), "cpu")
 _values = [
@@ -165,7 +165,7 @@ def _lie(self, call):
             outcome.raised, outcome.value = None, _rng.choice(_values)
     return outcome
 
-_responder.Responder.respond = _lie
+changeable(_responder.Responder).respond = _lie
 """
 
 
@@ -175,15 +175,16 @@ def test_a_lie_is_never_taken_for_our_fault(warm: Grader, share: float) -> None:
     """Whatever a process answers in whichever step: a fault of ours costs nothing, so that none may be provoked."""
 
     warm.limits = PATIENT
+    found = (hostile.PARTS / "found.py").read_text(encoding="utf-8")
     for seed in sample((1, 2)):
         sources = {
-            step.name: (f"liar/{step.name}.py", step.solved() + LIAR.format(seed=seed, share=share))
+            step.name: (f"liar/{step.name}.py", step.solved() + found + LIAR.format(seed=seed, share=share))
             for step in sample(solutions(), 3)
         }
         report = warm.grade(Submission("liar", sources), choice.by_default(sources, {}), device="cpu", seed=seed)
         errors = [f"{s.name}.{c.name}: {c.message}" for s in report.steps for c in s.checks if c.status == "error"]
         assert errors == []
-        assert report.score < report.max_score
+        assert share < 1.0 or report.score == 0.0  # it lies
 
 
 @pytest.mark.thorough

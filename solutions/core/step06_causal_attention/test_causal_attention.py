@@ -23,7 +23,7 @@ from grader.checks.regimes import AskedModule, every_regime
 
 OFF_LIMITS = {"CausalAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention")}
 
-LN_3 = 1.0986122886681098
+LN_2 = 0.6931471805599453
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 CALLS = {
@@ -36,19 +36,20 @@ CALLS = {
 
 @points(1)
 def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
-    """Two tokens give the context that you can work out by hand."""
-    theirs = student.CausalAttention(2, 4, 2, 0.0)
-    # Both tokens have the query (1, 0, 0, 0), so that only the keys decide, and d_out = 4 makes the scale 1 / 2.
-    theirs.load_parameters(
-        {
-            "W_query.weight": torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
-            "W_key.weight": torch.tensor([[2 * LN_3, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
-            "W_value.weight": torch.tensor([[4.0, 0.0], [0.0, 4.0], [8.0, 0.0], [0.0, 0.0]]),
-        }
-    )
+    """Three tokens give the context that you can work out by hand."""
+    theirs = student.CausalAttention(2, 9, 3, 0.0)
+    # Every query is (1, 0, ..., 0), so that only the keys decide, and d_out = 9 makes the scale 1 / 3. No other mistake
+    # in the scale gives 3: not half the width, its logarithm, nor the root of another size.
+    rows = {name: torch.zeros(9, 2) for name in ("W_query.weight", "W_key.weight", "W_value.weight")}
+    rows["W_query.weight"][0] = torch.tensor([1.0, 1.0])
+    rows["W_key.weight"][0] = torch.tensor([3 * LN_2, 0.0])
+    rows["W_value.weight"][:2] = torch.tensor([[21.0, 0.0], [0.0, 21.0]])
+    theirs.load_parameters(rows)
     theirs.eval()
-    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    agree(theirs(tokens), torch.tensor([[[4.0, 0.0, 8.0, 0.0], [3.0, 1.0, 6.0, 0.0]]]), terms=4)
+    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]]])
+    context = torch.zeros(1, 3, 9)
+    context[0, :, :2] = torch.tensor([[21.0, 0.0], [14.0, 7.0], [30.0, -9.0]])
+    agree(theirs(tokens), context, terms=4)
 
 
 @points(0.25)

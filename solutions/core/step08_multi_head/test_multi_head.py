@@ -26,7 +26,7 @@ OFF_LIMITS = {
     "MultiHeadAttention": ("scaled_dot_product_attention", "multi_head_attention", "flex_attention"),
 }
 
-LN_3 = 1.0986122886681098
+LN_2 = 0.6931471805599453
 DROPPED = 0.2  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 HEADS = AskedModule(
@@ -39,19 +39,19 @@ CALLS = {"MultiHeadAttentionWrapper": HEADS, "MultiHeadAttention": HEADS}
 @points(1)
 def test_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Two heads of width 1 give the result that you can work out by hand."""
-    theirs = student.MultiHeadAttention(2, 2, 2, 0.0, 2)
+    theirs = student.MultiHeadAttention(2, 2, 3, 0.0, 2)
     theirs.load_parameters(
         {
-            "W_query.weight": torch.tensor([[1.0, 1.0], [1.0, 1.0]]),
-            "W_key.weight": torch.tensor([[LN_3, 0.0], [0.0, 0.0]]),
-            "W_value.weight": torch.tensor([[8.0, 4.0], [6.0, 2.0]]),
+            "W_query.weight": torch.tensor([[1.0, 1.0], [0.0, -1.0]]),
+            "W_key.weight": torch.tensor([[LN_2, 0.0], [0.0, LN_2]]),
+            "W_value.weight": torch.tensor([[21.0, 42.0], [63.0, 42.0]]),
             "out_proj.weight": torch.tensor([[0.0, 1.0], [1.0, 0.0]]),  # the two heads change places
             "out_proj.bias": torch.tensor([10.0, 20.0]),
         }
     )
     theirs.eval()
-    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    agree(theirs(tokens), torch.tensor([[[16.0, 28.0], [14.0, 27.0]]]), terms=4)
+    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]]])
+    agree(theirs(tokens), torch.tensor([[[73.0, 41.0], [66.0, 48.0], [64.0, 32.0]]]), terms=4)
 
 
 @points(1.75)

@@ -24,7 +24,7 @@ from grader.checks.regimes import AskedFunction, AskedModule, every_regime
 
 OFF_LIMITS = {"CausalSelfAttention": ("multi_head_attention",), "fuse_qkv": ("multi_head_attention",)}
 
-LN_3 = 1.0986122886681098
+LN_2 = 0.6931471805599453
 DROPPED = 0.25  # not 0.5: there 1 / p and 1 / (1 - p) are the same
 
 CALLS = {
@@ -67,11 +67,11 @@ def test_fused_weight_learns(student: Implementation, reference: Implementation,
 @points(1)
 def test_attention_by_hand(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """Two heads of width 1 give the result that you can work out by hand."""
-    theirs = student.CausalSelfAttention(2, 2, 2)
+    theirs = student.CausalSelfAttention(2, 2, 3)
     theirs.load_parameters(
         {
             "c_attn.weight": torch.tensor(
-                [[1.0, 1.0], [1.0, 1.0], [LN_3, 0.0], [0.0, 0.0], [8.0, 4.0], [6.0, 2.0]],
+                [[1.0, 1.0], [0.0, -1.0], [LN_2, 0.0], [0.0, LN_2], [21.0, 42.0], [63.0, 42.0]],
             ),
             "c_attn.bias": torch.zeros(6),
             "c_proj.weight": torch.tensor([[0.0, 1.0], [1.0, 0.0]]),  # the two heads change places
@@ -79,8 +79,8 @@ def test_attention_by_hand(student: Implementation, reference: Implementation, d
         }
     )
     theirs.eval()
-    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    agree(theirs(tokens), torch.tensor([[[16.0, 28.0], [14.0, 27.0]]]), terms=4)
+    tokens = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]]])
+    agree(theirs(tokens), torch.tensor([[[73.0, 41.0], [66.0, 48.0], [64.0, 32.0]]]), terms=4)
 
 
 @points(1)

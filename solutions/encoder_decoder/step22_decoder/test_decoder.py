@@ -34,6 +34,7 @@ from grader.checks.common import (
     silent,
     sooner_end_first,
     telling,
+    until,
     without_queries,
     written,
 )
@@ -298,7 +299,7 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     src = draw.integers(0, SOURCES, 12, 4)
     theirs, free = _translator(student, reference, draw, src, 6)
     # No row ends: no model writes the word that ends a row. The decoder reads 6 words at most, which is max_seq_len.
-    for bos_id, count, expected in ((1, 1, _written(theirs, src, 1, NEVER, 1)), (BOS, 6, free)):
+    for bos_id, count, expected in ((1, 1, _written(theirs, src, 1, 1)), (BOS, 6, free)):
         got = student.greedy_translate(theirs, src, bos_id, NEVER, count)
         exactly(got, expected)
         unmodified(got)
@@ -313,15 +314,16 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     src = draw.integers(0, SOURCES, 12, 4)
     theirs, free = _translator(student, reference, draw, src, 6)
     # The row's own beginning may be the word that ends it, too.
-    rows = sooner_end_first(src, free, telling(free, TARGETS, BOS))
-    for eos_id in (telling(free, TARGETS, BOS), BOS):
+    ending = telling(free, TARGETS, BOS)
+    rows, words = (sooner_end_first(each, free, ending) for each in (src, free))
+    for eos_id in (ending, BOS):
         got = student.greedy_translate(theirs, rows, BOS, eos_id, 6)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
-        exactly(got, _written(theirs, rows, BOS, eos_id, 6), note=note)
+        exactly(got, until(words, eos_id), note=note)
     # Every row may have ended long before the last step, and the shape is the same.
     alone = int(free[0, 1])
     got = student.greedy_translate(theirs, src[:1], BOS, alone, 5)
-    exactly(got, _written(theirs, src[:1], BOS, alone, 5))
+    exactly(got, until(free[:1, :6], alone))
 
 
 @points(0.25)
@@ -335,7 +337,7 @@ def test_padding_of_the_source(student: Implementation, reference: Implementatio
     exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask), free)
     ending = telling(free, TARGETS, BOS)
     got = student.greedy_translate(theirs, src, BOS, ending, 6, src_mask=src_mask)
-    exactly(got, _written(theirs, src, BOS, ending, 6, src_mask))
+    exactly(got, until(free, ending))
 
 
 @points(0.25)
@@ -425,10 +427,10 @@ def _translator(
         values |= {name: factor * values[name] for name, factor in LOUDER.items()}
         _silence(values, NEVER)
         theirs = fitting(student, values, "EncoderDecoderTransformer", *given).to(dtype=torch.float64)
-        free = _written(theirs, src, BOS, NEVER, longest, src_mask)
+        free = _written(theirs, src, BOS, longest, src_mask)
         if ends(free, telling(free, TARGETS, BOS)) < 3:
             continue
-        if src_mask is None or not torch.equal(free, _written(theirs, src, BOS, NEVER, longest)):
+        if src_mask is None or not torch.equal(free, _written(theirs, src, BOS, longest)):
             break
     sentence = _("The model writes the same word in every place, whatever the source: nothing can be seen of the loop.")
     holds(len(free[:, 1:].unique()) > 1, sentence)
@@ -442,14 +444,12 @@ def _silence(values: dict[str, Tensor], word: int) -> None:
     values["output_projection.weight"][word, 0] = -1e6
 
 
-def _written(
-    model: Handle, src: Tensor, bos_id: int, eos_id: int, count: int, src_mask: Tensor | None = None
-) -> Tensor:
-    # What the learner's own model says word by word: the loop is asked, and not the model.
+def _written(model: Handle, src: Tensor, bos_id: int, count: int, src_mask: Tensor | None = None) -> Tensor:
+    # What the learner's own model says word by word if nothing ends a row: the loop is asked, and not the model.
     def logits_of(ids: Tensor) -> Tensor:
         return _in_eval(model(src, ids, src_mask=src_mask), (*ids.shape, TARGETS))
 
-    return written(logits_of, torch.full((len(src), 1), bos_id), eos_id, count)
+    return written(logits_of, torch.full((len(src), 1), bos_id), count)
 
 
 def _real(batch: int, tokens: int, draw: Draw) -> Tensor:

@@ -36,6 +36,7 @@ from grader.checks.common import (
     silent,
     sooner_end_first,
     telling,
+    until,
     written,
 )
 from grader.checks.regimes import NO_BIAS, OF_A_MODEL, AskedFunction, AskedModule, every_regime
@@ -273,7 +274,7 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
     theirs, free = _captioner(student, reference, draw, images, 6)
     # No row ends: no model writes the word that ends a row. The model reads 6 words at most, which is max_seq_len.
-    for bos_id, count, expected in ((1, 1, _written(theirs, images, 1, NEVER, 1)), (BOS, 6, free)):
+    for bos_id, count, expected in ((1, 1, _written(theirs, images, 1, 1)), (BOS, 6, free)):
         got = student.greedy_caption(theirs, images, bos_id, NEVER, count)
         exactly(got, expected)
         unmodified(got)
@@ -288,15 +289,16 @@ def test_rows_end_by_themselves(student: Implementation, reference: Implementati
     images = draw.normal(8, 4, FEATURES, scale=2.0, dtype=torch.float64)
     theirs, free = _captioner(student, reference, draw, images, 6)
     # The row's own beginning may be the word that ends it, too.
-    rows = sooner_end_first(images, free, telling(free, WORDS, BOS))
-    for eos_id in (telling(free, WORDS, BOS), BOS):
+    ending = telling(free, WORDS, BOS)
+    rows, words = (sooner_end_first(each, free, ending) for each in (images, free))
+    for eos_id in (ending, BOS):
         got = student.greedy_caption(theirs, rows, BOS, eos_id, 6)
         note = _("bos_id is {bos_id} and eos_id is {eos_id} here.").format(bos_id=BOS, eos_id=eos_id)
-        exactly(got, _written(theirs, rows, BOS, eos_id, 6), note=note)
+        exactly(got, until(words, eos_id), note=note)
     # Every row may have ended long before the last step, and the shape is the same.
     alone = int(free[0, 1])
     got = student.greedy_caption(theirs, images[:1], BOS, alone, 5)
-    exactly(got, _written(theirs, images[:1], BOS, alone, 5))
+    exactly(got, until(free[:1, :6], alone))
 
 
 @points(0.5)
@@ -308,7 +310,7 @@ def test_regions_that_are_not_there(student: Implementation, reference: Implemen
     theirs, free = _captioner(student, reference, draw, images, 6, region_mask=mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
     ending = telling(free, WORDS, BOS)
-    for eos_id, expected in ((NEVER, free), (ending, _written(theirs, images, BOS, ending, 6, mask))):
+    for eos_id, expected in ((NEVER, free), (ending, until(free, ending))):
         exactly(student.greedy_caption(theirs, images, BOS, eos_id, 6, region_mask=mask), expected)
 
 
@@ -373,10 +375,10 @@ def _captioner(
         values |= {name: factor * values[name] for name, factor in LOUDER.items()}
         _silence(values, NEVER)
         theirs = fitting(student, values, "ImageCaptioning", *given).to(dtype=torch.float64)
-        free = _written(theirs, images, BOS, NEVER, longest, region_mask)
+        free = _written(theirs, images, BOS, longest, region_mask)
         if ends(free, telling(free, WORDS, BOS)) < 3:
             continue
-        if region_mask is None or not torch.equal(free, _written(theirs, images, BOS, NEVER, longest)):
+        if region_mask is None or not torch.equal(free, _written(theirs, images, BOS, longest)):
             break
     sentence = _("The model writes the same word in every place, whatever the image: nothing can be seen of the loop.")
     holds(len(free[:, 1:].unique()) > 1, sentence)
@@ -391,11 +393,9 @@ def _silence(values: dict[str, Tensor], word: int) -> None:
     values["output_projection.weight"][word, 0] = -1e6
 
 
-def _written(
-    model: Handle, images: Tensor, bos_id: int, eos_id: int, count: int, region_mask: Tensor | None = None
-) -> Tensor:
-    # What the learner's own model says word by word: the loop is asked, and not the model.
+def _written(model: Handle, images: Tensor, bos_id: int, count: int, region_mask: Tensor | None = None) -> Tensor:
+    # What the learner's own model says word by word if nothing ends a row: the loop is asked, and not the model.
     def logits_of(ids: Tensor) -> Tensor:
         return _in_eval(model(images, ids, region_mask), (*ids.shape, WORDS))
 
-    return written(logits_of, torch.full((len(images), 1), bos_id), eos_id, count)
+    return written(logits_of, torch.full((len(images), 1), bos_id), count)
