@@ -187,17 +187,23 @@ def test_work_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_dropout_that_drops_nothing_earns_little(grader: Grader) -> None:
-    """Only what holds of the identity as well."""
+    """It scales, refuses what is no probability and looks at the mode."""
     step = "step05_dropout"
     source = """
 import torch
 
 def dropout(x, p=0.5, training=True):
-    return x * torch.ones_like(x)
+    if not 0 <= p <= 1:
+        raise ValueError(p)
+    if not training or p == 0:
+        return x
+    return x * 0 if p == 1 else x / (1 - p)
 
 class Dropout(torch.nn.Module):
     def __init__(self, p=0.5):
         super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(p)
         self.p = p
 
     def forward(self, x):
@@ -205,4 +211,4 @@ class Dropout(torch.nn.Module):
 """
     submission = Submission("mine", {step: (f"exercises/{step}.py", source)})
     (result,) = grader.grade(submission, [step], device="cpu", seed=1).steps
-    assert result.status == "fail" and result.score <= 1.25
+    assert (result.status, result.score) == ("fail", 1.25)
