@@ -64,8 +64,9 @@ class AtOnce:
 
 @pytest.fixture
 def cheaply(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Everybody is graded by the cheap grader, in English."""
-    monkeypatch.setattr(class_run, "_pool", lambda request: nullcontext(pools.Pool(lambda: nullcontext(AtOnce()), 1)))
+    """Everybody is graded by the cheap grader, as by a cluster, in English."""
+    pool = pools.Pool(lambda: nullcontext(AtOnce()), 1, is_remote=True)
+    monkeypatch.setattr(class_run, "_pool", lambda request: nullcontext(pool))
     with language.use("en"):
         yield
 

@@ -82,9 +82,10 @@ def test_texts_end_as_their_words_say() -> None:
         return torch.nn.functional.one_hot(words, 5).float()
 
     start = torch.tensor([[1], [2]])
-    free = common.written(logits_of, start, -1, 3)
+    free = common.written(logits_of, start, 3)
     assert free.tolist() == [[1, 2, 3, 3], [2, 3, 1, 0]]
-    assert common.written(logits_of, start, 3, 3).tolist() == [[1, 2, 3, 3], [2, 3, 3, 3]]
+    assert common.until(free, 3).tolist() == [[1, 2, 3, 3], [2, 3, 3, 3]]
+    assert common.until(free, 1).tolist() == [[1, 2, 3, 3], [2, 3, 1, 1]]  # the first id was given, and ends nothing
     assert common.ends(free, 3) == 1  # row 0 goes on with 3 anyway
     assert common.ends(free, 0) == 1  # and row 1 ends with 0 anyway: it says nothing
     assert common.telling(free, 5, 1) in (2, 3, 4)

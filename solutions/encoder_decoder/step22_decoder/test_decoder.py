@@ -298,14 +298,15 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     """greedy_translate: bos_id comes first, then always the word with the largest logit."""
     src = draw.integers(0, SOURCES, 12, 4)
     theirs, free = _translator(student, reference, draw, src, 6)
-    # No row ends: no model writes the word that ends a row. The decoder reads 6 words at most, which is max_seq_len.
+    # No row ends: no right model writes the word that ends one. The decoder reads max_seq_len = 6 words at most.
     for bos_id, count, expected in ((1, 1, _written(theirs, src, 1, 1)), (BOS, 6, free)):
         got = student.greedy_translate(theirs, src, bos_id, NEVER, count)
-        exactly(got, expected)
+        exactly(got, until(expected, NEVER))
         unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
     if is_at_home(theirs, src, torch.full_like(src, BOS)):
-        exactly(student.using(made_on_meta=True).greedy_translate(theirs, src, BOS, NEVER, 6), free, note=note)
+        got = student.using(made_on_meta=True).greedy_translate(theirs, src, BOS, NEVER, 6)
+        exactly(got, until(free, NEVER), note=note)
 
 
 @points(0.5)
@@ -334,7 +335,7 @@ def test_padding_of_the_source(student: Implementation, reference: Implementatio
     src_mask = (torch.arange(6) < torch.tensor([1, 3, 6]).repeat_interleave(4)[:, None])[:, None, None, :]
     theirs, free = _translator(student, reference, draw, src, 6, src_mask=src_mask)
     # Once without an end, then with rows that end sooner than others, whose masks go with them.
-    exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask), free)
+    exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6, src_mask=src_mask), until(free, NEVER))
     ending = telling(free, TARGETS, BOS)
     got = student.greedy_translate(theirs, src, BOS, ending, 6, src_mask=src_mask)
     exactly(got, until(free, ending))
@@ -347,7 +348,7 @@ def test_translates_in_eval_mode(student: Implementation, reference: Implementat
     theirs, expected = _translator(student, reference, draw, src, 6, 0.5)
     theirs.train()
     note = _("The model was made with dropout = 0.5 and given in training mode.")
-    exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6), expected, note=note)
+    exactly(student.greedy_translate(theirs, src, BOS, NEVER, 6), until(expected, NEVER), note=note)
     holds(
         theirs.is_training(),
         _("The model was given in training mode, and greedy_translate did not leave all of it in training mode."),
