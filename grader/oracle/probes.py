@@ -27,7 +27,7 @@ from grader.operators.probes import PROBES
 
 ROOM = 1e-3  # relative: how near two numbers are that are said to be the same
 FEWEST = 2  # numbers that must tell
-MOST_EXACT, LEAST_EXACT = 1e-10, 1e-5  # of its size: an answer in float64 this far off has lost half of its digits
+MOST_EXACT, LEAST_EXACT = 5e-9, 1e-5  # of its size: an answer in float64 this far off has the digits of float32
 HIGHEST_POWER, MOST_FACTORS, MOST_TIMES = 2, 7, 24  # of a term that a whole number lacks
 
 
