@@ -136,7 +136,7 @@ def test_labs_say_first_where_code_runs(
 ) -> None:
     """Before anything of a learner's is imported; and what its errors say is shown and not obeyed."""
     (tmp_path / "step02_softmax.py").write_text("print('IMPORTED')\nraise ValueError('\\x1b[2J')\n")
-    monkeypatch.setattr(parts, "graded", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 1.0, 1.0)))
+    monkeypatch.setattr(parts, "grading", lambda folder: lambda steps: dict.fromkeys(steps, ("pass", 1.0, 1.0)))
     given = argparse.Namespace(submission=tmp_path, model=None)
     with pytest.raises(parts.Stop, match=r"\\x1b\[2J"):
         lab_command.gathered((parts.Need("step02_softmax", ("softmax",)),), given)
