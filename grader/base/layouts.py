@@ -107,7 +107,8 @@ class Person:
         return look(self.bare if self.moodle_id else self.name)
 
     def is_other(self, person: Person) -> bool:
-        """True if the platform's ids of the two differ, whatever their names."""
+        """True if both have a login and the two differ in more than their look, as case; neither their names nor
+        `canvas_id` and `moodle_id` count."""
         return bool(self.login and person.login) and look(self.login) != look(person.login)
 
 
@@ -374,7 +375,8 @@ def _with_login(folder: str, submitter: dict[str, Any]) -> str:
 
 
 def _text(table: dict[str, Any], key: str) -> str:
-    """An entry of the table as text that can be part of a path; empty without it."""
+    """An entry of the table as text that can be part of a path: each slash is an underscore, and spaces around it are
+    removed; empty without an entry."""
     return str(table.get(key) or "").replace("/", "_").strip()
 
 

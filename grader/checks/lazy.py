@@ -252,8 +252,9 @@ class Queue:
         return not self._played
 
     def _sent(self, frames: list[bytes]) -> list[Outcome]:
-        """The outcomes of a group of calls, given as bytes: sent at once, or known from before. Raises Odd if one is
-        not an ordinary answer."""
+        """The outcomes of a group of calls, given as bytes: sent at once, or known from before; an error that the code
+        raised is one too. Raises Odd if an answer can't be read, tells of a line left out at the top level, or if other
+        calls were expected."""
         if not frames:
             return []
         self.groups.append(frames)

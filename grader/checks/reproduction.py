@@ -275,8 +275,8 @@ class _Program:
                 yield f"assert {result} == {plain(wanted)}, {result}"
 
     def _compared(self, result: str, wanted: Any, name: str, room: float | None = None) -> str:
-        """The assert that an expression is a tensor or array within `room`, None for the check's tolerance; adds a
-        variable after `name` for it."""
+        """The line that fails unless `result` is the tensor or array `wanted`: each number within `room`, an absolute
+        difference (None: the check's); on `meta`, of its shape and dtype. Adds one that sets `name` to `wanted`."""
         assert self.due is not None
         tensor = wanted.tensor if isinstance(wanted, PlacedTensor) else wanted
         variable = self._free(name)

@@ -84,7 +84,8 @@ def _run_on(name: str) -> set[str]:
 
 
 def _enrolled(person: Person, entry: RosterEntry) -> Person:
-    """The student of the download with the name, login, id and section of the roster."""
+    """A copy of this student of the download, with the name and section of the roster. The roster's first login and its
+    Canvas id count only if the download has none; `bare` keeps the name in the download."""
     login = person.login or next(iter(entry.logins), "")
     return replace(
         person, name=entry.name, bare=person.bare or person.name, login=login,

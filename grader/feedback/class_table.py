@@ -18,7 +18,7 @@ ROWS = 40  # students up to which each has a line
 
 def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
     """The table of students with scores (in a large class only of those without a score), and counts, median and mean;
-    `reused` is the number of students who were not graded again."""
+    `reused` is the number of those with a score who were not graded again."""
     failed = [standing for standing in standings if standing.score is None]
     scores = [standing.score for standing in standings if standing.score is not None]
     others = [standing for standing in standings if standing.score is not None]
@@ -39,9 +39,9 @@ def terminal(standings: Sequence[Standing], reused: int) -> RenderableType:
                 highest=number(max(scores)),
             )
         )
-    closing = Text("\n".join(lines), "bold")
     if resting := sum(any(step.references for step in standing.steps) for standing in standings):
         lines.append(_("Students with a step graded on the reference of an earlier one: {count}.", count=resting))
+    closing = Text("\n".join(lines), "bold")
     return Group(_table(shown), Text(), closing) if shown else closing
 
 

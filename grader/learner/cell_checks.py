@@ -145,8 +145,8 @@ def _no_such(unknown: choice.UnknownChoice) -> Refusal:
 
 
 def _by_default() -> list[str]:
-    """The names of the steps of this notebook's assignment, which KIT_STEPS names, else of the core and every elective
-    with work. Raises Refusal."""
+    """The names of the steps of this notebook's assignment, which KIT_STEPS names; without it, of the core and every
+    elective with work. Raises Refusal if KIT_STEPS names no step of the course."""
     if own := os.environ.get("KIT_STEPS"):
         return _chosen([own], [])
     read = _read([])

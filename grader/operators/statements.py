@@ -39,7 +39,8 @@ def bounds_of_loops(of: Definition, node: ast.For | ast.FunctionDef | ast.With |
 
 
 def many(of: Definition, node: ast.GeneratorExp | ast.ListComp) -> Iterator[Replacement]:
-    """Yields a list of submodules with the same one for all."""
+    """Yields a comprehension of calls over a range replaced by a list with one call's result many times: of submodules,
+    all share their parameters. Nothing for another comprehension."""
     over = of.source(node.generators[0].iter)
     if over.startswith("range(") and isinstance(node.elt, ast.Call):
         yield "one_part_for_all", node, f"[{of.source(node.elt)}] * {over[5:]}", {}

@@ -145,9 +145,9 @@ Print = Fingerprint | AnswerPrint
 
 
 def follows(call: Call, device: str) -> bool:
-    """True if the right answer of a call is on the check's device, as the call's tensors or its module are.
+    """True if a call brings a tensor or a module, and is made on the check's `device`: its right answer is there.
 
-    Tensors made from numbers alone are on the CPU unless the call says otherwise."""
+    False for numbers alone: the answer is on the CPU, or on the device that an argument asks for."""
     brings = call.handle is not None or any(
         isinstance(leaf, Tensor | HandleId) for leaf in leaves((call.args, call.kwargs))
     )

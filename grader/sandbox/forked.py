@@ -68,7 +68,8 @@ class ForkLauncher(Launcher):
         return process
 
     def promised(self, limits: Limits) -> tuple[str, ...]:
-        """The layers that the zygote has proven; on an accelerator those in force everywhere."""
+        """The layers in force everywhere and, unless on an accelerator, those that the zygote has proven; but for those
+        that `limits` leave out."""
         layers = (*LAYERS_EVERYWHERE, *(() if limits.accelerator else self.proven))
         return tuple(name for name in layers if name not in limits.without)
 

@@ -53,9 +53,10 @@ def html(
     *,
     notes: Sequence[str] = (),
 ) -> str:
-    """The HTML of a step's column. `calm` says why the file is not graded yet (empty if it is), `link_form` is the form
-    of links to the editor (`editor.scheme`), `notes` are sentences on what was left out of the file, and `source` is
-    None for a file that can't be read or is missing. A learner's text is escaped."""
+    """The HTML of a step's column. `calm` is the syntax error that keeps the file from being graded: a sentence, then
+    the line and its caret (empty if it parses). `link_form` is the form of links to the editor (`editor.scheme`),
+    `notes` are sentences on what was left out of the file, `source` is None for a file that can't be read or is
+    missing, and `result` for one not graded yet. A learner's text is escaped."""
     case = _nothing_to_grade(file, source, result)
     source = source or ""
     check = leading(result.checks) if result and not calm else None

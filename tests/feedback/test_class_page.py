@@ -8,6 +8,7 @@ from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
 from grader.base import language
 from grader.base.results import CheckResult, Graded, Report, Status, StepResult, step_status
@@ -196,6 +197,15 @@ def test_any_class_has_a_page(standings: list[Standing]) -> None:
     """Nobody graded, one student, all right, nothing handed in."""
     assert page(standings).open == []
     class_table.terminal(standings, 0)
+
+
+def test_references_in_place_are_told_in_the_terminal() -> None:
+    """After the counts, as the number of students."""
+    with language.use("en"):
+        shown = Console(width=120, no_color=True)
+        with shown.capture() as said:
+            shown.print(class_table.terminal([student("ada", step(MASK), step(DROPOUT, references=[MASK]))], 0))
+    assert "on the reference of an earlier one: 1." in said.get()
 
 
 def test_thousands_of_students_fit() -> None:
