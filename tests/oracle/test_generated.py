@@ -104,6 +104,7 @@ def test_nothing_is_tried_when_the_time_is_over() -> None:
             question.alike.clear()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", sorted(SOLUTIONS.glob("*/step*/")), ids=lambda folder: folder.name)
 def test_all_that_is_generated_is_python(folder: Path) -> None:
     """No edit or operator makes a text that Python refuses, as an argument twice in a helper's heading. A step whose
