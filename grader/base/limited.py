@@ -138,7 +138,7 @@ def serve(seconds: int, memory: int) -> None:
 
 def limit(seconds: int, memory: int) -> None:
     """Allows this process so many more seconds of processor time, and so many more bytes of memory (0: any). A second
-    call sets the time anew and leaves the memory as it is. Does nothing on Windows."""
+    call sets the time again and leaves the memory as it is. Does nothing on Windows."""
     try:
         import resource
     except ImportError:

@@ -59,7 +59,7 @@ class Surroundings:
         self._torch = torch.get_rng_state()
 
     def settle(self) -> None:
-        """Records the settings anew, and the objects that are there: `restored`, which may be called only after this,
+        """Records the settings again, and the objects that are there: `restored`, which may be called only after this,
         compares with them. The namespaces stay as recorded at first."""
         self._state = _state()
         self._kept = _made(self._objects())

@@ -267,7 +267,7 @@ def _result(report: Report, step: str) -> StepResult:
 
 
 def _outputs(mark: Mark, report: Report | str, step: str, max_score: float) -> list[NotebookNode]:
-    """The outputs of the cell with a step's points: first the number that nbgrader reads, an error if there is none,
+    """The outputs of the cell with a step's points: first the number that nbgrader reads, or an error,
     then the report."""
     data = {"text/plain": mark.comment}
     if isinstance(report, Report):

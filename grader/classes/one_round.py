@@ -219,7 +219,7 @@ class Round:
         return dataclasses.replace(student, problem="" if absence.is_zero else absence.why), absence.why
 
     def _leave(self, student: Student, earlier: Graded | None) -> None:
-        """Notes the `earlier` result of a student, or that there is none: this run grades others."""
+        """Notes the `earlier` result of a student, or its absence: this run grades others."""
         reason = _("not graded yet: that run was about others")
         result = earlier or Graded(student=student.name, file=student.file, key="", error=reason)
         self.files_of[student.name] = result.files or student.submission.files

@@ -63,7 +63,7 @@ def options(parser: Parser) -> None:
 
 
 def term(wanted: Path | None) -> Term | None:
-    """The term that the file `wanted` describes, by default `assignments.toml` here; None if there is none here. Raises
+    """The term that the file `wanted` describes, by default `assignments.toml` here; None without one. Raises
     BadInput."""
     from grader.marks import assignments
 

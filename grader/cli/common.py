@@ -112,8 +112,8 @@ def spoken(words: Sequence[str]) -> str:
 
 
 def translate_stubs(args: argparse.Namespace) -> None:
-    """Writes the stubs in `exercises` anew in the language of --lang or KIT_LANG, if one was given and none is
-    edited."""
+    """Writes the stubs in `exercises` again in the language of --lang or KIT_LANG, if one was given and no
+    stub is edited."""
     folder = args.submission
     if folder != EXERCISES or not (os.environ.get("KIT_LANG") or args.lang):
         return

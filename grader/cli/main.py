@@ -31,7 +31,7 @@ UNWRITABLE = (
     errno.EIO,
     errno.EDQUOT,
 )  # of a stream; what a file can't hold is reported by what writes it
-UNFIT = (PermissionError, IsADirectoryError, NotADirectoryError)  # a file's owner can mend it
+UNFIT = (PermissionError, IsADirectoryError, NotADirectoryError)  # a file's owner can fix it
 GROUPS = {
     "learner": N_("Commands"),
     "labs": N_("Labs"),

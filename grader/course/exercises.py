@@ -65,7 +65,7 @@ def write_solved(folder: Path) -> None:
 
 
 def write_in_language(folder: Path) -> list[str]:
-    """Writes the stubs in a folder anew in the language in use, if none of its files is edited yet. Returns the names
+    """Writes the stubs in a folder again in the language in use, if all its files are unedited. Returns the names
     of the steps written: none if a file is edited, or all are in this language."""
     found = {step: folder / f"{step.name}.py" for step in _steps_in(folder)}
     present = {

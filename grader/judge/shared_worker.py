@@ -94,8 +94,8 @@ class SharedWorker:
         self._run = run
 
     def take(self, launcher: Launcher, load: Load, limits: Limits) -> Worker | None:
-        """The waiting worker, renewed, if it can grade this step as a new one would; it no longer waits. None if there
-        is none, or if it can't: then it is ended."""
+        """The waiting worker, renewed, if it can grade this step as a new one would; it no longer waits. None if no
+        worker waits, or if it can't: then it is ended."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return None

@@ -133,7 +133,7 @@ class Keys:
         self.session.draw()
 
     def _go(self) -> None:
-        """Shows the step with the number that was typed and has it graded, or says that there is none."""
+        """Shows the step with the number that was typed and has it graded, or says that no step has it."""
         number, self.digits = self.digits, ""
         name = next((name for name in self.board.names if name[4:6] == number.zfill(2)), None)
         if name is None:

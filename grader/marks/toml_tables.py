@@ -42,7 +42,7 @@ class TableReader:
             self.require_one_of(key, keys, place)
 
     def require_one_of(self, word: str, words: Collection[str], place: str) -> None:
-        """Raises BadTerm, with the nearest word, if `word` is none of these."""
+        """Raises BadTerm, with the nearest word, if `word` is not one of these."""
         if word in words:
             return
         close = difflib.get_close_matches(word, words, 1)

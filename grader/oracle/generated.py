@@ -87,7 +87,7 @@ class GeneratedMistakes:
         place = f"mistakes of {change.name}, {change.family}, {zlib.crc32(change.text.encode())}"
         try:
             names = self._ways.run(ended("\n".join(texts.values())), place)
-        except Unreadable as error:  # as a default that the change made wrong: nobody's answer is like this
+        except Unreadable as error:  # as a default that the change made wrong: no student's answer is like this
             names = {name: partial(_refuse, error)}
         return {name: names[name]}
 

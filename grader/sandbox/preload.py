@@ -191,7 +191,7 @@ def meta_below_python() -> None:
 
 
 def _below_python(private: Any, reads: Any) -> None:  # in a worker nothing of ours can be imported any more
-    """Registers torch's Python kernels for `meta` anew, for ops without a C++ kernel there alone, and then ours."""
+    """Registers torch's Python kernels for `meta` again, for ops without a C++ kernel there alone, and then ours."""
     import torch
 
     if no_compiler.kernels_wait:

@@ -111,7 +111,7 @@ class TopLevel:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """Counts the time since the last call as spent. Sets the alarm anew while a file runs, and ends it after the
+        """Counts the time since the last call as spent. Sets the alarm again while a file runs, and ends it after the
         last one."""
         now = time.monotonic()
         self._spent += now - self._since if self._since else 0.0

@@ -164,7 +164,7 @@ def _named(request: Request) -> labs.Lab | None:
 
 
 def _version(page: Path) -> int:
-    """The time when a file was written, in milliseconds; 0 if there is none."""
+    """The time when a file was written, in milliseconds; 0 without a file."""
     try:
         return page.stat().st_mtime_ns // 1_000_000
     except OSError:

@@ -112,7 +112,7 @@ def test_fingerprints_on_another_device() -> None:
 def test_what_a_check_does_not_look_at() -> None:
     """Of two values that a call returns, the one that the check compares; where an error was due, no value at all."""
     right, wrong = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
-    one, other = (Outcome((PlacedTensor(right, "cpu"), PlacedTensor(beside, "cpu"))) for beside in (right, wrong))
+    one, other = (Outcome((PlacedTensor(right, "cpu"), PlacedTensor(second, "cpu"))) for second in (right, wrong))
     for part, alike in ((0, True), (1, False), (2, False), (None, False)):
         call = Call("f", options=Options(part=part))
         assert agree_in(fingerprint(call, one), Exchange(call, outcome=other), "cpu") is alike
