@@ -35,14 +35,14 @@ class Circumstances(Contexts):
 
     def __init__(
         self, options: Options, built_ins: BuiltIns | None, called: Iterable[Any] = (), narrows: bool = False,
-        trusted: bool = False,
+        compares: bool = False,
     ) -> None:  # fmt: skip
         """Prepares the contexts. `called`: the objects that take part in the call; `narrows`: a narrowed precision is
-        noted; `trusted`: the call isn't checked for other work on `meta`, nor for float32."""
+        noted; `compares`: the call's work on `meta` is recorded, to be compared with that on the CPU."""
         super().__init__()
         self._options, self._built_ins = options, built_ins
-        on_meta = (options.device == "meta" and not trusted) or Reads.record is not None
-        self._functions = (FunctionRecorder if on_meta else FunctionNames)() if options.functions or on_meta else None
+        recorded = compares or Reads.record is not None
+        self._functions = (FunctionRecorder if recorded else FunctionNames)() if options.functions or recorded else None
         self._narrowed = Narrowed() if narrows else None
         makers: dict[Measure, Callable[[], Any]] = {
             "largest": LargestStorage,
@@ -73,7 +73,7 @@ class Circumstances(Contexts):
 
     @property
     def functions(self) -> FunctionNames | None:
-        """The torch functions that were called, if they are recorded: on `meta` always, unless trusted."""
+        """The torch functions that were called, if they are recorded."""
         return self._functions
 
     def note(self, outcome: Outcome, result: Any) -> None:

@@ -21,6 +21,7 @@ def method(module: nn.Module, name: str) -> Callable[..., Any]:
         "parameters": lambda: dict(module.named_parameters(remove_duplicate=False)),
         "outline": lambda: outline(module),
         "load_parameters": lambda values, evaluating: load_parameters(module, values, evaluating),
+        "load_fitting": lambda values: load_fitting(module, values),
         "train": lambda path="": _part(module, path).train() and None,
         "eval": lambda path="": _part(module, path).eval() and None,
         "nested": lambda mode: getattr(nn.ModuleList([module]), mode)() and None,
@@ -137,11 +138,7 @@ def load_parameters(
     """Copies `values` into the parameters of the same names, and returns None. If a name or a shape doesn't fit, copies
     nothing and returns the names: those `missing`, `extra`, `misshapen` (`name: shape`), the `shapes` of likely
     matches, and parameters found `twice`. `evaluating`: then switches to evaluation mode."""
-    every = dict(module.named_parameters(remove_duplicate=False))
-    if any(map(is_lazy, every.values())):
-        for path, part in module.named_modules():
-            if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
-                part.initialize_parameters(values[f"{path}.weight"])  # a lazy one gets its width at its first call
+    every = _parameters(module, values)
     own = {name: value for name, value in every.items() if not is_lazy(value)}
     missing = tuple(name for name in values if name not in own)
     extra = tuple(name for name in every if name not in values)
@@ -161,3 +158,24 @@ def load_parameters(
     if evaluating:
         module.eval()
     return None
+
+
+def load_fitting(module: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Copies the values into the parameters of the same names and shapes, leaves all others as they are, and switches
+    to evaluation mode."""
+    own = {name: value for name, value in _parameters(module, values).items() if not is_lazy(value)}
+    with torch.no_grad():
+        for name, value in values.items():
+            if name in own and own[name].shape == value.shape:
+                own[name].copy_(value)
+    module.eval()
+
+
+def _parameters(module: nn.Module, values: Mapping[str, Tensor]) -> dict[str, nn.Parameter]:
+    """Every parameter by name. A lazy linear layer, which gets its width at its first call, gets that of its values."""
+    every = dict(module.named_parameters(remove_duplicate=False))
+    if any(map(is_lazy, every.values())):
+        for path, part in module.named_modules():
+            if isinstance(part, nn.LazyLinear) and f"{path}.weight" in values:
+                part.initialize_parameters(values[f"{path}.weight"])
+    return every

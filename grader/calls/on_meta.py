@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,7 @@ class CpuCopies:
             module = handles.get(call.handle)
             if isinstance(module, nn.Module) and call.handle not in self._modules:
                 with contextlib.suppress(Exception):  # of the author's own attributes, not all can be copied
-                    self._modules[call.handle] = copy.deepcopy(module)
+                    self._modules[call.handle] = copy.deepcopy(module, _empty_copies(module))
 
     def _updated(self, number: int, module: nn.Module) -> Any:
         """The CPU copy of a module, switched to its training modes and dtypes of now; None without a copy."""
@@ -120,8 +121,6 @@ class CpuCopies:
         Empty if a module has no copy, the call on the CPU raises, or the work of one includes that of the other,
         perhaps when it is made again.
         """
-        if any(max(leaf.shape, default=0) > LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor)):
-            return []
         here = replace(call, options=replace(call.options, device="cpu", gradients=False))
         random_state = torch.get_rng_state()
         try:
@@ -152,6 +151,22 @@ def reaches_meta(call: Call) -> bool:
     return named or call.options.made_on_meta or call.options.device == devices.META
 
 
+def is_compared(call: Call, target: Any) -> bool:
+    """Whether the work of a call to `target` on `meta` is compared with that of the same call on the CPU: of none with
+    a length beyond LONGEST, nor of a class that can give nothing but a module, which is compared when it is called."""
+    if call.options.device != devices.META or not call.is_authors:
+        return False
+    if makes_a_module(target):
+        return False
+    return all(max(leaf.shape, default=0) <= LONGEST for leaf in leaves(call.args) if isinstance(leaf, Tensor))
+
+
+def makes_a_module(target: Any) -> bool:
+    """Whether a call of this object is certain to give a module, or to raise: neither its class nor its metaclass has a
+    way of its own to make one."""
+    return type(target) is type and issubclass(target, nn.Module) and target.__new__ is object.__new__
+
+
 def state_of(module: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """For `put_back`: the attributes of a module and of each of its parts, each time the dictionary itself and a copy
     of it; empty for any other object."""
@@ -169,6 +184,13 @@ def put_back(state: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
 def _shallow_copy(value: Any) -> Any:
     """A copy of a dict, list or set; any other value itself."""
     return value.copy() if type(value) in (dict, list, set) else value
+
+
+def _empty_copies(module: nn.Module) -> dict[int, Any]:
+    """A memo for `deepcopy` with a new one for each empty dict and set of a module and its parts: most of them are, and
+    to copy these takes most of the time."""
+    values = [value for part in module.modules() for value in vars(part).values()]
+    return {id(value): type(value)() for value in values if type(value) in (dict, set, OrderedDict) and not value}
 
 
 def _on_cpu(module: nn.Module) -> nn.Module:

@@ -19,9 +19,18 @@ from grader.calls import devices, modules
 from grader.calls.builtins import IN_ANY_FORM, TAKEN_APART, BuiltIns, banned
 from grader.calls.call import Call, LeftOut, Outcome, Raised
 from grader.calls.modes import Circumstances, Ordinary, ResultBefore
-from grader.calls.on_meta import CpuCopies, Recorded, Work, put_back, reaches_meta, state_of
+from grader.calls.on_meta import (
+    CpuCopies,
+    Recorded,
+    Work,
+    is_compared,
+    makes_a_module,
+    put_back,
+    reaches_meta,
+    state_of,
+)
 from grader.calls.private_torch import run_backward
-from grader.calls.reads import FunctionNames, Reads
+from grader.calls.reads import FOREIGN, FunctionNames, Reads
 from grader.calls.transfer import PLAIN, Inputs, NotThere, described, materialised, travelling
 from grader.calls.values import HandleId, PlacedTensor, leaves
 
@@ -147,8 +156,7 @@ class Responder:
             Reads.missed = False
             random_state, state = torch.get_rng_state(), state_of(self.handles.get(call.handle or 0))
             outcome = self._outcome(call)
-            is_watched = call.options.device == devices.META and not self.is_trusted
-            if self._reads or not (Reads.missed or (outcome.raised and not is_watched)):
+            if self._reads or not (Reads.missed or (outcome.raised and not self._compares(call))):
                 return outcome
             put_back(state)
             if (recorded := self._recorded(call)) is None:
@@ -225,13 +233,18 @@ class Responder:
     ) -> list[str]:
         """The torch functions that a call on `meta` used and the same call on the CPU did not, or the reverse; empty
         for trusted code. `arguments`: the handle numbers in the call's arguments."""
-        if self.is_trusted or used is None:
-            return []
+        function = self.names.get(call.name) if call.handle is None else None
+        if used is None or not self._compares(call):
+            # A module's class gave no module: its `__init__` has made something else of it.
+            return [FOREIGN] if makes_a_module(function) and not self.is_trusted else []
         if hidden := sorted(FunctionNames.hidden):  # what was called then is not known
             return hidden
-        function = self.names.get(call.name) if call.handle is None else None
         work = Work(used.names, used.makers(result))
         return self._cpu_copies.differing(call, function, self.handles, arguments, work, before)
+
+    def _compares(self, call: Call) -> bool:
+        """Whether the work of a call on `meta` is recorded, to be compared with that on the CPU: of untrusted code."""
+        return not self.is_trusted and is_compared(call, self.names.get(call.name) if call.handle is None else None)
 
     def _keep(self, module: Any, number: int, name: str) -> HandleId:
         """Stores a module under a handle number, with the name of what made it; returns its handle."""
@@ -268,7 +281,7 @@ class Responder:
             return Ordinary()
         called = [self.handles.get(number or 0) for number in (call.handle, *inputs.handle_numbers)]
         narrows = self._notes_narrowed and inputs.wide
-        return Circumstances(call.options, built_ins, called, narrows, self.is_trusted)
+        return Circumstances(call.options, built_ins, called, narrows, self._compares(call))
 
     def _families(self, name: str, handles: list[int]) -> list[str]:
         """The names in `FAMILIES` of the built-ins off limits for a call: those of its public name and of the classes

@@ -338,10 +338,8 @@ def with_values(
 def fitting(implementation: Implementation, values: dict[str, Tensor], name: str, *args: Any) -> Handle:
     """A module `name(*args)` in evaluation mode, with these parameters as far as it has them and with its own for the
     others: a bias too few costs nothing if a check is about something else."""
-    module: Handle = getattr(implementation, name)(*args)
-    own = module.parameters()
-    own_values = {name: value for name, value in values.items() if name in own and own[name].shape == value.shape}
-    module.load_parameters(own | own_values, evaluating=True)
+    module = implementation._make(name, args, {})
+    module.load_fitting(values)
     return module
 
 

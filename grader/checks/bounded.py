@@ -43,8 +43,8 @@ def lifted() -> AbstractContextManager[Any]:
 
 def bounded(values: Iterable[Any]) -> AbstractContextManager[Any]:
     """A context with the bound, for code of ours that computes with these values; without it if no three of them can
-    broadcast beyond it."""
-    sizes = sorted(value.numel() for value in values if isinstance(value, Tensor))
+    broadcast beyond it, as on `meta`, where no tensor has elements."""
+    sizes = sorted(value.numel() for value in values if isinstance(value, Tensor) and not value.is_meta)
     return BoundedArithmetic() if prod(sizes[-3:]) > MAX_ELEMENTS else nullcontext()
 
 

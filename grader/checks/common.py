@@ -26,6 +26,15 @@ def shapes(module: Handle) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in module.parameters().items()}
 
 
+def with_layers(one: dict[str, tuple[int, ...]], layers: int) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter of a model of so many layers, from those of a model of one: it has block 0 alone."""
+    return {
+        name.replace("blocks.0.", f"blocks.{layer}."): shape
+        for name, shape in one.items()
+        for layer in range(layers if "blocks.0." in name else 1)
+    }
+
+
 def silent(initial: dict[str, Tensor]) -> dict[str, Tensor]:
     """Parameters of these names that are 0, except for norms' weights, which are 1."""
     return {
@@ -177,10 +186,14 @@ def is_at_home(model: Handle, *inputs: Tensor) -> bool:
     return True
 
 
-def written(logits_of: Callable[[Tensor], Tensor], ids: Tensor, count: int) -> Tensor:
-    """The ids (B, 1 + count) that a model generates greedily from `ids` (B, 1) on if nothing ends a row; `logits_of`
-    maps (B, T) ids to (B, T, words) logits. They test the loop and not the model."""
-    for _step in range(count):
+def written(logits_of: Callable[[Tensor], Tensor], expected: Tensor) -> Tensor:
+    """The ids (B, 1 + T) that a model generates greedily from the first of each row if nothing ends a row; `logits_of`
+    maps (B, T) ids to (B, T, words) logits. A right model writes the `expected` ones, which one call shows; any other
+    is asked word by word. They test the loop and not the model."""
+    if torch.equal(logits_of(expected[:, :-1]).argmax(dim=-1), expected[:, 1:]):
+        return expected
+    ids = expected[:, :1]
+    for _word in range(expected.shape[1] - 1):
         ids = torch.cat([ids, logits_of(ids)[:, -1:].argmax(dim=-1)], dim=1)
     return ids
 
@@ -201,6 +214,13 @@ def ends(free: Tensor, eos_id: int) -> int:
         if end == len(row) or set(row[end:]) != {eos_id}:
             positions.add(end)
     return len(positions)
+
+
+def tells(free: Tensor, *unmasked: Tensor, words: int, bos_id: int) -> bool:
+    """Whether the loop shows in ids (B, T) that are written without an end, of a vocabulary of so many `words`: rows
+    differ, and so do the `unmasked` ids, if given, which are those written without a mask."""
+    is_masked = not any(torch.equal(free, other) for other in unmasked)
+    return is_masked and ends(free, telling(free, words, bos_id)) > 2
 
 
 def telling(free: Tensor, words: int, bos_id: int) -> int:

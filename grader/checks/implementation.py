@@ -291,6 +291,11 @@ class Handle(Answer):
         """
         self._do("load_parameters", (dict(values), evaluating))
 
+    def load_fitting(self, values: dict[str, Tensor]) -> None:
+        """Copies the values into the parameters of the same names and shapes, and puts the module in evaluation mode:
+        its other parameters stay as they are. Deferred to the next call."""
+        self._do("load_fitting", (dict(values),))
+
     def train(self, path: str = "") -> Handle:
         """Puts the module in training mode, or the part of it at a path of attributes as in `encoder.layers.0`."""
         self._do("train", (path,) if path else ())

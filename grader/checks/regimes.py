@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
@@ -100,8 +99,8 @@ class AskedModule(_RegimeRequest):
     """The way to make a module, `made(tokens)` gives its arguments, and to call it: `inputs(draw, leading, tokens)`.
 
     It is made with dropout of one half if it has any, else `without` names NO_DROPOUT; and with the arguments by name
-    in `unbiased`, which leave out every bias. {} goes with `bias` in `without`. `grows`: the shape of a parameter
-    follows the number of tokens.
+    in `unbiased`, which leave out every bias. {} goes with `bias` in `without`. `exact`: it takes no fewer tokens than
+    it was made for.
     """
 
     made: Callable[[int], tuple[Any, ...]]
@@ -111,7 +110,7 @@ class AskedModule(_RegimeRequest):
     tokens: int = 8
     axes: tuple[int, ...] = (2,)
     without: Mapping[str, str] = field(default_factory=dict)
-    grows: bool = False
+    exact: bool = False
 
     @property
     def drops(self) -> bool:
@@ -268,13 +267,15 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Asked
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
     """Fails unless a module is right in all ways of calling it (`REGIMES`) that apply."""
-    ours = getattr(reference, name)(*how.made(how.tokens), **how.unbiased)
+    # Made for LONG if fewer tokens may come: then one module does for all.
+    made = how.made(how.tokens if how.exact or "length" not in how.regimes else LONG)
+    ours = getattr(reference, name)(*made, **how.unbiased)
     values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
 
     def fresh() -> Handle:
         """A new module of the student's, without a mode set yet."""
-        instance = student._make(name, how.made(how.tokens), dict(how.unbiased))
+        instance = student._make(name, made, dict(how.unbiased))
         instance.load_parameters(values)
         return instance
 
@@ -297,25 +298,17 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         _modes(_Dropping(theirs, inputs, expected, how.terms, draw.seed(), fresh))
     else:
         unmodified(theirs(*inputs))  # of a view, which would be copied first, nothing is overwritten
+    for module in (theirs, ours):
+        module.eval().to(device="meta")
     if "device" in how.regimes:
-        for module in (theirs, ours):
-            module.eval().to(device="meta")
         agree(theirs(*inputs), on_meta(expected), note=moved())
     if "length" in how.regimes:
-        _long_module(student, reference, name, how, theirs, ours, values)
-
-
-def _long_module(
-    student: Implementation, reference: Implementation, name: str, how: AskedModule, theirs: Handle, ours: Handle,
-    values: dict[str, Tensor],
-) -> None:  # fmt: skip
-    """Fails unless both modules agree for many tokens on `meta`; new ones if they are made for a number of tokens."""
-    if how.made(LONG) != how.made(how.tokens):
-        # Made on the CPU, and filled if it can be: a lazy layer is lost when it moves before it has its width.
-        theirs, ours = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
-        for module in (theirs, ours) if not how.grows else ():
-            module.load_parameters(values)
-    _long(theirs.eval().to(device="meta"), ours.eval().to(device="meta"), how)
+        if how.exact:  # it could not be filled: the shape of a parameter follows the number of tokens
+            theirs, ours = (
+                side._make(name, how.made(LONG), dict(how.unbiased)).eval().to(device="meta")
+                for side in (student, reference)
+            )
+        _long(theirs, ours, how)
 
 
 def in_training_mode() -> str:

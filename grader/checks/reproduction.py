@@ -137,7 +137,7 @@ class _Program:
             self.lines.append(f"{name} = {call.name}({arguments}){moved}")
             return
         model = self.models[call.handle]
-        if call.name == "load_parameters":
+        if call.name in ("load_parameters", "load_fitting"):
             self._load(model, *call.args)
         elif call.name == "to":
             device, dtype = call.args
@@ -158,8 +158,10 @@ class _Program:
         else:
             self.lines.append(_asked(call, model, self._arguments(call)))
 
-    def _load(self, model: str, values: dict[str, Tensor], evaluating: bool) -> None:
-        """Adds lines that copy the values into the parameters of the variable `model`."""
+    def _load(self, model: str, values: dict[str, Tensor], evaluating: bool | None = None) -> None:
+        """Adds lines that copy the values into the parameters of the variable `model`; None: as far as they fit."""
+        exact = "assert own.keys() == {0}.keys(), own.keys() ^ {0}.keys()"
+        fitting = "{0} = {{key: value for key, value in {0}.items() if key in own and own[key].shape == value.shape}}"
         name = self._free("weights" if model == "model" else f"weights_of_{model}")
         self.lines.append(f"{name} = {{")
         for parameter, value in values.items():
@@ -167,14 +169,12 @@ class _Program:
         self.lines += [
             "}",
             f"own = dict({model}.named_parameters(remove_duplicate=False))",
-            f"assert own.keys() == {name}.keys(), own.keys() ^ {name}.keys()",
+            (fitting if evaluating is None else exact).format(name),
             "with torch.no_grad():",
             f"    for name, value in {name}.items():",
             "        own[name].copy_(value)",
         ]
-        if evaluating:
-            self.lines.append(f"{model}.eval()")
-        self.lines.append("")
+        self.lines += [""] if evaluating is False else [f"{model}.eval()", ""]
 
     def _call(self, call: Call, arguments: str) -> None:
         """Adds the failing call, with its arguments as text; the variable `result` has what it returns."""

@@ -116,3 +116,59 @@ def test_a_module_is_called_once(trusted: bool) -> None:
     outcome = responder.respond(Call("__call__", (X,), handle=1, first=(made, move), options=ON_META))
     assert outcome.raised is None
     assert responder.handles[1].calls == [1]
+
+
+class Changes(nn.Module):
+    """A module that is none once it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.__class__ = Plain  # type: ignore[assignment]  # of the same layout
+
+    def __iter__(self) -> Any:
+        return iter([torch.empty(2, device="meta")])
+
+
+class Plain:
+    """No module."""
+
+    __iter__ = Changes.__iter__
+
+
+class Shows(nn.Module):
+    """It prints a parameter, and reads one, while it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        print(f"{self.weight} {self.weight.sum():.2f} {self.weight.tolist()}")
+
+
+def test_of_a_class_the_module_is_compared() -> None:
+    """To make it takes many functions, and none is recorded; what has made something else of itself is refused."""
+    responder = Responder({"M": Changes, "S": Shows}, {})
+    assert responder.respond(Call("M", new_handle=1, begin=1, options=ON_META)).elsewhere
+    on_meta = Options(device="meta", made_on_meta=True)
+    outcome = responder.respond(Call("S", new_handle=2, options=on_meta))
+    assert (outcome.raised, outcome.elsewhere) == (None, [])
+
+
+def test_a_long_call_is_not_compared() -> None:
+    """It costs nothing on `meta`; the same code is compared on short ones, and what only long ones do is not."""
+
+    def other(x: Tensor) -> Tensor:
+        return x.exp() if x.is_meta else x.sigmoid()
+
+    assert asked(other, torch.zeros(1, 1030, 4)).elsewhere == []
+    assert asked(other, torch.zeros(1, 1024, 4)).elsewhere == ["exp", "sigmoid"]
+
+
+def test_a_copy_on_the_cpu_is_another_module() -> None:
+    """What is empty in a module is empty in its copy, and no call on `meta` puts something into it."""
+    responder = Responder({"M": Counts}, {})
+    move = Call("to", ("meta", None), handle=1)
+    responder.respond(Call("is_training", handle=1, first=(Call("M", new_handle=1, begin=1), move)))
+    module, copied = responder.handles[1], responder._cpu_copies._modules[1]
+    values = [value for value in vars(module).values() if isinstance(value, dict | set | list)]
+    assert all(mine is not theirs for mine, theirs in zip(values, vars(copied).values(), strict=False))
+    assert copied.calls == [] and copied._parameters is not module._parameters

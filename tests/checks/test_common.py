@@ -82,7 +82,9 @@ def test_texts_end_as_their_words_say() -> None:
         return torch.nn.functional.one_hot(words, 5).float()
 
     start = torch.tensor([[1], [2]])
-    free = common.written(logits_of, start, 3)
+    right = torch.tensor([[1, 2, 3, 3], [2, 3, 1, 0]])
+    assert common.written(logits_of, right) is right
+    free = common.written(logits_of, torch.cat([start, torch.zeros(2, 3, dtype=torch.int64)], dim=1))
     assert free.tolist() == [[1, 2, 3, 3], [2, 3, 1, 0]]
     assert common.until(free, 3).tolist() == [[1, 2, 3, 3], [2, 3, 3, 3]]
     assert common.until(free, 1).tolist() == [[1, 2, 3, 3], [2, 3, 1, 1]]  # the first id was given, and ends nothing

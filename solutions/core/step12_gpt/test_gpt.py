@@ -88,7 +88,7 @@ def ids_and_targets(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[
 CALLS = {
     "GPT": AskedModule(
         lambda tokens: (11, tokens, 1, 2, 8, 0.5), ids_and_targets, terms=64,
-        without={"bias": "whether ln_f keeps one is left open"}, grows=True
+        without={"bias": "whether ln_f keeps one is left open"}
     ),
     # The prompts are longer than block_size, which is 3.
     "generate": AskedFunction(

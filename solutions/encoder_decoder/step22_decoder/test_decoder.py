@@ -26,7 +26,6 @@ from grader.checks.assertions import (
 )
 from grader.checks.common import (
     columns_drop,
-    ends,
     is_at_home,
     of_shape,
     shapes,
@@ -34,7 +33,9 @@ from grader.checks.common import (
     silent,
     sooner_end_first,
     telling,
+    tells,
     until,
+    with_layers,
     without_queries,
     written,
 )
@@ -48,6 +49,7 @@ EXACT_ENOUGH = 10**8  # `terms` beside numbers that a norm makes 0: what is left
 WIDE = 32  # numbers per token where dropout is counted: that none or all of them fall is out of the question
 ROWS = 300  # of each of two calls
 SOME = 4  # of them show what is computed in eval mode
+LAYERS = 6  # by default
 BOS = 2
 NEVER = TARGETS - 1  # an id that no model here writes: its logit is far below the others
 
@@ -88,10 +90,9 @@ CALLS = {
     "DecoderBlock": AskedModule(lambda tokens: (4, 2, 8, 0.5), streams, terms=256, without=NO_BIAS),
     "EncoderDecoderTransformer": AskedModule(
         lambda tokens: (SOURCES, TARGETS, 4, 2, 1, 8, tokens, 0.5), ids_and_masks, terms=1024, without=NO_BIAS,
-        grows=True,
     ),
     "greedy_translate": AskedFunction(
-        lambda draw, leading, tokens: (draw.integers(0, SOURCES, 3, 5), BOS, 1, 4, draw.mask(3, 1, 1, 5)), axes=(),
+        lambda draw, leading, tokens: (draw.integers(0, SOURCES, 3, 5), BOS, 1, 3, draw.mask(3, 1, 1, 5)), axes=(),
         without=OF_A_MODEL, model=("EncoderDecoderTransformer", SOURCES, TARGETS, 4, 2, 1, 8, 5, 0.5),
     ),
 }  # fmt: skip
@@ -135,26 +136,32 @@ def test_block_hands_its_masks_on(student: Implementation, reference: Implementa
             (causal, None), (None, draw.mask(2, positions)), (draw.mask(2, 1, 4, 4), draw.mask(2, positions))
         ):  # fmt: skip
             tgt, source = draw.normal(2, 4, 6, scale=2.0), draw.normal(2, positions, 6, scale=2.0)
-            named = {"tgt_mask": tgt_mask, "src_mask": None if shown is None else shown[:, None, None, :]}
-            before = theirs(tgt, source, **named)
+            # All in one call, as sequences of one batch: what is given, then what is changed of it.
+            targets, sources, heard = [tgt], [source], []
             for token in (0, 3):
                 other = tgt.clone()
                 other[:, token] = draw.normal(2, 6, scale=2.0)
                 hearing = _everywhere(tgt_mask, 2, 4)[:, :, token]
                 hearing[:, token] = True  # by its own stream
-                _is_heard(before, theirs(other, source, **named), hearing, _("one token of the target"))
+                targets, sources = [*targets, other], [*sources, source]
+                heard.append((hearing, _("one token of the target")))
             other = draw.normal(2, positions, 6, scale=2.0)
             hearing = torch.ones(2, 4, dtype=torch.bool)
-            _is_heard(before, theirs(tgt, other, **named), hearing, _("the source"))
+            targets, sources = [*targets, tgt], [*sources, other]
+            heard.append((hearing, _("the source")))
             if shown is not None:
-                other = torch.where(shown[..., None], source, other)
-                _is_heard(before, theirs(tgt, other, **named), ~hearing, _("what src_mask hides of the source"))
+                targets, sources = [*targets, tgt], [*sources, torch.where(shown[..., None], source, other)]
+                heard.append((~hearing, _("what src_mask hides of the source")))
+            times = len(targets)
+            masks = _repeated(tgt_mask, times), _repeated(None if shown is None else shown[:, None, None, :], times)
+            answer = theirs(torch.cat(targets), torch.cat(sources), tgt_mask=masks[0], src_mask=masks[1])
+            _are_heard(answer, (2, 4, 6), heard)
 
 
 @points(1.5)
 def test_model_agrees_with_fresh_draws(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """EncoderDecoderTransformer: fresh ids and parameters give the right logits and gradients."""
-    for batch, positions, tokens, layers, longest in ((2, 5, 4, 2, 7), (3, 3, 3, 3, 3)):
+    for batch, positions, tokens, layers, longest in ((2, 5, 4, 2, 7), (3, 3, 3, 1, 3)):
         theirs, ours = _models(student, reference, draw, layers, longest)
         src, tgt = draw.integers(0, SOURCES, batch, positions), draw.integers(0, TARGETS, batch, tokens)
         src[0, -1] = tgt[0, -1] = 0  # a word like any other
@@ -175,28 +182,33 @@ def test_causal_mask_is_made_inside(student: Implementation, reference: Implemen
     bare = fitting(student, values, "EncoderDecoderTransformer", SOURCES, TARGETS, 6, 2, 0, 8, 6)
     agree(bare(src, tgt), ours(src, tgt), terms=1024)
     real, whole = _real(3, 5, draw)[:, None, None, :], torch.ones(5, 5, dtype=torch.bool)
-    # Without dropout, both modes are alike.
+    # Without dropout, both modes are alike. Rows of one batch: what is given, then what is changed of it.
+    starts = 1, 4
+    changed = [torch.cat([tgt[:, :start], (tgt[:, start:] + 1) % TARGETS], dim=1) for start in starts]
+    sources, targets = src.repeat(3, 1), torch.cat([tgt, *changed])
     for mode, tgt_mask in (
-        (theirs.eval, None), (theirs.train, None), (theirs.eval, real), (theirs.eval, whole)
+        (theirs.eval, None), (theirs.train, None), (theirs.eval, real.repeat(3, 1, 1, 1)), (theirs.eval, whole)
     ):  # fmt: skip
         mode()
-        before = _in_eval(repeats(lambda mask=tgt_mask: theirs(src, tgt, tgt_mask=mask)), (3, 5, TARGETS))
-        for first_changed in (1, 4):
-            changed = tgt.clone()
-            changed[:, first_changed:] = (tgt[:, first_changed:] + 1) % TARGETS
-            after = _in_eval(theirs(src, changed, tgt_mask=tgt_mask), (3, 5, TARGETS))
+
+        def ask(mask: Tensor | None = tgt_mask) -> Answer:
+            return theirs(sources, targets, tgt_mask=mask)
+
+        got = repeats(ask) if tgt_mask is None else ask()
+        before, *others = _in_eval(got, (9, 5, TARGETS)).split(3)
+        for start, after in zip(starts, others, strict=True):
             moved = (after - before).abs().amax(dim=-1)  # (B, T)
             sentence = _(
                 "Words {changed} and later of the target were changed, and logits of earlier words changed by up "
                 "to {gap:.2g}: they see their future."
             )
-            gap = float(moved[:, :first_changed].max())
-            holds(gap <= 1e-4, sentence.format(changed=first_changed, gap=gap))
+            gap = float(moved[:, :start].max())
+            holds(gap <= 1e-4, sentence.format(changed=start, gap=gap))
             sentence = _(
                 "Words {changed} and later of the target were changed, and the logits of one of them stayed as they "
                 "were."
             )
-            holds(moved[:, first_changed:].min() >= SOME_EFFECT, sentence.format(changed=first_changed))
+            holds(moved[:, start:].min() >= SOME_EFFECT, sentence.format(changed=start))
 
 
 @points(0.5)
@@ -212,17 +224,20 @@ def test_masks_reach_every_block(student: Implementation, reference: Implementat
         for src_mask, tgt_mask in (
             (real_src, None), (None, real_tgt[:, None, None, :]), (real_src, real_tgt[:, None, None, :]), (None, joined)
         ):  # fmt: skip
-            named = {"src_mask": None if src_mask is None else src_mask[:, None, None, :], "tgt_mask": tgt_mask}
-            before = theirs(src, tgt, **named)
+            # All in one call, as rows of one batch: what is given, then what is changed of it.
             everyone = torch.ones(3, 4, dtype=torch.bool)
-            _is_heard(before, theirs(other_src, tgt, **named), everyone, _("the source"))
+            sources, targets, heard = [src, other_src], [tgt, tgt], [(everyone, _("the source"))]
             if src_mask is not None:
-                other = torch.where(src_mask, src, other_src)
-                _is_heard(before, theirs(other, tgt, **named), ~everyone, _("what src_mask hides of the source"))
+                sources, targets = [*sources, torch.where(src_mask, src, other_src)], [*targets, tgt]
+                heard.append((~everyone, _("what src_mask hides of the source")))
             if tgt_mask is not None:
-                other = torch.where(real_tgt, tgt, other_tgt)
+                sources, targets = [*sources, src], [*targets, torch.where(real_tgt, tgt, other_tgt)]
                 # A hidden word has its own stream.
-                _is_heard(before, theirs(src, other, **named), ~real_tgt, _("what tgt_mask hides of the target"))
+                heard.append((~real_tgt, _("what tgt_mask hides of the target")))
+            shown = None if src_mask is None else src_mask[:, None, None, :]
+            masks = [_repeated(mask, len(sources)) for mask in (shown, tgt_mask)]
+            answer = theirs(torch.cat(sources), torch.cat(targets), src_mask=masks[0], tgt_mask=masks[1])
+            _are_heard(answer, (3, 4, TARGETS), heard)
 
 
 @points(0.25)
@@ -244,27 +259,24 @@ def test_dtypes_and_device(student: Implementation, reference: Implementation, d
     theirs, ours = twins(student, reference, draw, "EncoderDecoderTransformer", *given)
     ids = draw.integers(0, SOURCES, 3, 5), draw.integers(0, TARGETS, 3, 4)
     masks = _real(3, 5, draw)[:, None, None, :], _real(3, 4, draw)[:, None, None, :]
-    for dtype, terms in ((torch.float32, 1024), (torch.float64, GUARDED), (torch.bfloat16, 256)):
+    for dtype, terms in ((torch.float64, GUARDED), (torch.bfloat16, 256)):
         theirs.to(dtype=dtype)
         ours.to(dtype=dtype)
         for masked in ((), masks):
             expected = ours(*ids, *masked)
             agree(theirs(*ids, *masked), expected, terms=terms)
     note = _("The device `meta` has shapes and no values: what stays behind is found there.")
-    theirs.to(device="meta")
-    for masked in ((), masks):
-        agree(theirs(*ids, *masked), on_meta(expected), note=note)
+    agree(theirs.to(device="meta")(*ids), on_meta(expected), note=note)  # with masks it is asked in `test_any_regime`
 
 
 @points(0.25)
 def test_defaults(student: Implementation, reference: Implementation, draw: Draw) -> None:
     """EncoderDecoderTransformer: it is made with the contract's sizes when it is not told any."""
     # On the device `meta`, where millions of parameters take no memory.
-    theirs, ours = (
-        side.using(made_on_meta=True, device="meta").EncoderDecoderTransformer(SOURCES, TARGETS)
-        for side in (student, reference)
-    )
-    got, expected = shapes(theirs), shapes(ours)
+    placed, right = (side.using(made_on_meta=True, device="meta") for side in (student, reference))
+    ours = right.EncoderDecoderTransformer(SOURCES, TARGETS, n_layers=1)
+    got = shapes(placed.EncoderDecoderTransformer(SOURCES, TARGETS))
+    expected = with_layers(shapes(ours), LAYERS)
     for parameter, shape in expected.items():
         sentence = _("Made with the two vocabularies alone, {parameter} has the shape {got}, expected {expected}.")
         if got.get(parameter) != shape:
@@ -273,10 +285,7 @@ def test_defaults(student: Implementation, reference: Implementation, draw: Draw
     sentence = _("Made with the two vocabularies alone, it has other parameters than it should: {names}.")
     holds(not others, sentence.format(names=others))
     # Of the default width, and of one layer.
-    theirs, ours = (
-        side.using(made_on_meta=True, device="meta").EncoderDecoderTransformer(SOURCES, TARGETS, n_layers=1)
-        for side in (student, reference)
-    )
+    theirs = placed.EncoderDecoderTransformer(SOURCES, TARGETS, n_layers=1)
     ids = draw.integers(0, TARGETS, 2, 3)
     agree(theirs(ids, ids), ours(ids, ids))
     # Defaults alone are worth nothing: a small one has to compute.
@@ -299,14 +308,16 @@ def test_greedy_takes_the_largest_logit(student: Implementation, reference: Impl
     src = draw.integers(0, SOURCES, 12, 4)
     theirs, free = _translator(student, reference, draw, src, 6)
     # No row ends: no right model writes the word that ends one. The decoder reads max_seq_len = 6 words at most.
-    for bos_id, count, expected in ((1, 1, _written(theirs, src, 1, 1)), (BOS, 6, free)):
+    begin = torch.ones(len(src), 1, dtype=torch.int64)
+    first = torch.cat([begin, _in_eval(theirs(src, begin), (len(src), 1, TARGETS)).argmax(dim=-1)], dim=1)
+    for bos_id, count, expected in ((1, 1, first), (BOS, 6, free)):
         got = student.greedy_translate(theirs, src, bos_id, NEVER, count)
         exactly(got, until(expected, NEVER))
         unmodified(got)
     note = _("Here the CPU is not the default device: what is made without saying on which device is elsewhere.")
     if is_at_home(theirs, src, torch.full_like(src, BOS)):
-        got = student.using(made_on_meta=True).greedy_translate(theirs, src, BOS, NEVER, 6)
-        exactly(got, until(free, NEVER), note=note)
+        got = student.using(made_on_meta=True).greedy_translate(theirs, src, BOS, NEVER, 2)
+        exactly(got, until(free[:, :3], NEVER), note=note)
 
 
 @points(0.5)
@@ -390,16 +401,23 @@ def _everywhere(mask: Tensor | None, batch: int, tokens: int) -> Tensor:
     return seen if mask is None else seen & mask.reshape(-1, tokens, tokens)
 
 
-def _is_heard(before: Answer, after: Answer, hearing: Tensor, what: str) -> None:
-    # Fails unless a change of `what` moves the results of those who hear it, `(B, T)`, and of nobody else.
-    width = before.tensor().shape[-1:]
-    first, second = (_in_eval(answer, (*hearing.shape, *width)) for answer in (before, after))
-    moved = (second - first).abs().amax(dim=-1)  # (B, T)
-    gap = float(moved.masked_fill(hearing, 0.0).max())
-    sentence = _("A change of {what} moved results by up to {gap:.2g} where it is hidden.")
-    holds(gap <= NO_EFFECT, sentence.format(what=what, gap=gap))
-    sentence = _("A change of {what} does not show in the result of somebody to whom it is shown.")
-    holds(float(moved.masked_fill(~hearing, torch.inf).min()) >= SOME_EFFECT, sentence.format(what=what))
+def _repeated(mask: Tensor | None, times: int) -> Tensor | None:
+    # The mask of a batch that is so many times as large; one of all sequences is itself.
+    return mask if mask is None or mask.dim() < 4 else mask.repeat(times, 1, 1, 1)
+
+
+def _are_heard(answer: Answer, shape: tuple[int, ...], heard: list[tuple[Tensor, str]]) -> None:
+    # Of an answer's batches of this shape, the first is of what was given, and each of the others of a change. Fails
+    # unless the change moves the results of those who hear it, (B, T), and of nobody else.
+    batches, *rest = shape
+    before, *others = _in_eval(answer, (batches * (1 + len(heard)), *rest)).split(batches)
+    for after, (hearing, what) in zip(others, heard, strict=True):
+        moved = (after - before).abs().amax(dim=-1)  # (B, T)
+        gap = float(moved.masked_fill(hearing, 0.0).max())
+        sentence = _("A change of {what} moved results by up to {gap:.2g} where it is hidden.")
+        holds(gap <= NO_EFFECT, sentence.format(what=what, gap=gap))
+        sentence = _("A change of {what} does not show in the result of somebody to whom it is shown.")
+        holds(float(moved.masked_fill(~hearing, torch.inf).min()) >= SOME_EFFECT, sentence.format(what=what))
 
 
 def _in_eval(answer: Answer, shape: tuple[int, ...]) -> Tensor:
@@ -420,18 +438,25 @@ def _translator(
 ) -> tuple[Handle, Tensor]:
     # The learner's own model in float64, where the largest logit is the same in every order of summation, and what it
     # writes when nothing ends a row. Its parameters are drawn until these words differ enough from row to row, from
-    # step to step, and with the mask.
+    # step to step, and with the mask: those of a right model, and then its own.
     given = SOURCES, TARGETS, 8, 2, 1, 8, longest, dropout
-    initial = reference.EncoderDecoderTransformer(*given).outline()
-    for _attempt in range(ATTEMPTS):
+    ours = reference.EncoderDecoderTransformer(*given)
+    initial = ours.outline()
+    masks = (src_mask,) if src_mask is None else (src_mask, None)
+    for attempt in range(ATTEMPTS):
         values = draw.parameters(initial)
         values |= {name: factor * values[name] for name, factor in LOUDER.items()}
         _silence(values, NEVER)
-        theirs = fitting(student, values, "EncoderDecoderTransformer", *given).to(dtype=torch.float64)
-        free = _written(theirs, src, BOS, longest, src_mask)
-        if ends(free, telling(free, TARGETS, BOS)) < 3:
+        ours.load_parameters(values, evaluating=True)
+        ours.to(dtype=torch.float64)
+        right = [reference.greedy_translate(ours, src, BOS, NEVER, longest, mask).tensor() for mask in masks]
+        if attempt < ATTEMPTS - 1 and not tells(right[0], *right[1:], words=TARGETS, bos_id=BOS):
             continue
-        if src_mask is None or not torch.equal(free, _written(theirs, src, BOS, longest)):
+        theirs = fitting(student, values, "EncoderDecoderTransformer", *given).to(dtype=torch.float64)
+        free = _written(theirs, src, right[0], src_mask)
+        if free is right[0] or tells(
+            free, *(_written(theirs, src, each) for each in right[1:]), words=TARGETS, bos_id=BOS
+        ):
             break
     sentence = _("The model writes the same word in every place, whatever the source: nothing can be seen of the loop.")
     holds(len(free[:, 1:].unique()) > 1, sentence)
@@ -445,12 +470,12 @@ def _silence(values: dict[str, Tensor], word: int) -> None:
     values["output_projection.weight"][word, 0] = -1e6
 
 
-def _written(model: Handle, src: Tensor, bos_id: int, count: int, src_mask: Tensor | None = None) -> Tensor:
+def _written(model: Handle, src: Tensor, expected: Tensor, src_mask: Tensor | None = None) -> Tensor:
     # What the learner's own model says word by word if nothing ends a row: the loop is asked, and not the model.
     def logits_of(ids: Tensor) -> Tensor:
         return _in_eval(model(src, ids, src_mask=src_mask), (*ids.shape, TARGETS))
 
-    return written(logits_of, torch.full((len(src), 1), bos_id), count)
+    return written(logits_of, expected)
 
 
 def _real(batch: int, tokens: int, draw: Draw) -> Tensor:
@@ -474,15 +499,15 @@ def _block_drops(student: Implementation, reference: Implementation, draw: Draw,
     x = torch.ones(ROWS, 1, WIDE)
     some = x[:SOME]
     weights = _("the attention weights")
+    theirs = student.DecoderBlock(WIDE, 1, 1, rate)
     for heard, what, inner in (
         (_attention("self_attention"), _("what self-attention adds"), weights),
         (_attention("cross_attention") | _zeros("ln1"), _("what cross attention adds"), weights),
         (_feed_forward("") | _zeros("ln2"), _("what the feed-forward adds"), _("the feed-forward's hidden numbers")),
     ):
-        theirs, ours = (
-            with_values(side, mute | heard, "DecoderBlock", WIDE, 1, 1, rate) for side in (student, reference)
-        )
-        agree(theirs(some, some), ours(some, some), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.load_parameters(mute | heard, evaluating=True)
+        # A norm takes away what all columns share. Where this is wrong, no rate says anything.
+        agree(theirs(some, some), torch.zeros(SOME, 1, WIDE), terms=EXACT_ENOUGH)
         theirs.train()
         first, second = (of_shape(theirs.using(seed=draw.seed())(x, x).tensor(), (ROWS, 1, WIDE)) for _call in range(2))
         columns_drop(first, second, rate, what, inner)
@@ -503,14 +528,13 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         "decoder_pos_embedding.weight": torch.full((1, WIDE), 11.0),
     }
     block = _feed_forward("decoder_blocks.0.") | _zeros("decoder_blocks.0.ln2")
+    theirs = student.EncoderDecoderTransformer(*given, rate)
     for heard, what, inner in (
         (summands, _("the sum of the target's embeddings"), ""),
         (block, _("what the feed-forward of a block adds"), _("the hidden numbers of the feed-forward of a block")),
     ):
-        theirs, ours = (
-            with_values(side, mute | heard, "EncoderDecoderTransformer", *given, rate) for side in (student, reference)
-        )
-        agree(theirs(some, some), ours(some, some), terms=EXACT_ENOUGH)  # where this is wrong, no rate says anything
+        theirs.load_parameters(mute | heard, evaluating=True)
+        agree(theirs(some, some), torch.zeros(SOME, 1, WIDE), terms=EXACT_ENOUGH)
         theirs.train()
         first, second = (
             of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE)) for _call in range(2)
@@ -521,7 +545,8 @@ def _model_drops(student: Implementation, reference: Implementation, draw: Draw,
         "encoder.token_embedding.weight": torch.full((2, WIDE), -10.0),
         "encoder.position_embedding.weight": torch.full((1, WIDE), 11.0),
     } | _attention("decoder_blocks.0.cross_attention")
-    theirs = with_values(student, mute | summands, "EncoderDecoderTransformer", *given, rate).train()
+    theirs.load_parameters(mute | summands)
+    theirs.train()
     logits = of_shape(theirs.using(seed=draw.seed())(ids, ids).tensor(), (ROWS, 1, WIDE))
     heard_rows = logits[(logits.abs() > 1e-3).any(dim=-1)]
     lowest = heard_rows <= heard_rows.amin(dim=-1, keepdim=True) + 1e-2

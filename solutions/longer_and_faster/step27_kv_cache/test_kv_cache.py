@@ -37,6 +37,7 @@ VOCABULARY, BLOCK, LAYERS, HEADS, WIDTH = 11, 12, 2, 2, 16
 # Larger token embeddings: what follows depends on every token, and one logit is well above the others.
 TOKEN_WEIGHT = 4.0
 MOST = 1.5  # times the matrix products of one pass over all tokens
+LEAST = 0.86  # of these: the last token goes through no layer, and a query meets no key behind it
 
 
 def ids(draw: Draw, leading: tuple[int, ...], tokens: int) -> tuple[Tensor, ...]:
@@ -55,7 +56,7 @@ CALLS = {
     "CachedGPT": AskedModule(
         lambda tokens: (VOCABULARY, tokens, 1, 2, 8, 0.0), ids, terms=64,
         without=dict.fromkeys(("modes", "seed"), "asked for in eval mode alone")
-        | {"bias": "whether ln_f keeps one is left open"}, grows=True
+        | {"bias": "whether ln_f keeps one is left open"}
     ),
     "generate_cached": AskedFunction(
         lambda draw, leading, tokens: (draw.integers(0, VOCABULARY, 2, 9), 3), axes=(), without=OF_A_MODEL,
@@ -316,10 +317,9 @@ def test_generate(student: Implementation, reference: Implementation, draw: Draw
     theirs, ours = models(student, reference, draw)
     for batch, tokens, count in ((1, 1, 3), (3, 4, 6), (2, 5, 1), (8, 3, BLOCK - 3)):
         idx = draw.integers(0, VOCABULARY, batch, tokens)
-        many = count > 2 * tokens > 2  # of few tokens any way costs little
-        measures = ("products",) if many else ()
-        got = student.using(measures=measures).generate_cached(theirs, idx, count)
-        expected = reference.using(measures=measures).generate_cached(ours, idx, count)
+        many = count > tokens > 3  # of few tokens any way costs little, and measuring takes long
+        got = student.using(measures=("products",) if many else ()).generate_cached(theirs, idx, count)
+        expected = reference.generate_cached(ours, idx, count)
         exactly(got, expected)
         unmodified(got)
         if many:
@@ -334,7 +334,7 @@ def test_every_token_goes_through_once(student: Implementation, reference: Imple
     theirs, ours = models(student, reference, draw)
     idx = draw.integers(0, VOCABULARY, 2, 4)
     got = student.using(measures=("products",)).generate_cached(theirs, idx, BLOCK - 4)
-    expected = reference.using(measures=("products",)).generate_cached(ours, idx, BLOCK - 4)
+    expected = reference.generate_cached(ours, idx, BLOCK - 4)
     exactly(got, expected)
     at_the_price_of_one_pass(got, expected, ours, 4)
 
@@ -343,8 +343,8 @@ def at_the_price_of_one_pass(got: Answer, expected: Answer, model: Handle, token
     """Fails unless writing the text after its first `tokens` took little more than one pass of the `model` over it."""
     text = expected.tensor()
     total = text.shape[1]
-    operations = got.not_below(_operations(got), _operations(expected))
-    ratio = operations / _operations(model.using(measures=("products",))(text))
+    one_pass = _operations(model.using(measures=("products",))(text))
+    ratio = got.not_below(_operations(got), LEAST * one_pass) / one_pass
     holds(
         ratio <= MOST,
         _(
