@@ -144,7 +144,7 @@ def install() -> None:
         _real_kernels()
     if kernels_wait:
         _let_generators_be_made()
-        torch.ops.prims = LazyOps()
+        vars(torch.ops)["prims"] = LazyOps()
     for name in (KERNELS, *REFERENCES) if kernels_wait else ():
         sys.modules[name] = LazyModule(name, {"__path__": []})
         setattr(torch, name.rpartition(".")[2], sys.modules[name])
