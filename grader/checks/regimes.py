@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from grader.base.errors import CheckFailed
 from grader.base.language import gettext as _
@@ -267,18 +268,12 @@ def _long(theirs: Callable[..., Answer], ours: Callable[..., Answer], how: Asked
 
 def _module(student: Implementation, reference: Implementation, draw: Draw, name: str, how: AskedModule) -> None:
     """Fails unless a module is right in all ways of calling it (`REGIMES`) that apply."""
-    # Made for LONG if fewer tokens may come: then one module does for all.
-    made = how.made(how.tokens if how.exact or "length" not in how.regimes else LONG)
+    made = how.made(LONG if "length" in how.regimes and not how.exact else how.tokens)  # one module does for all
     ours = getattr(reference, name)(*made, **how.unbiased)
     values = draw.parameters(ours.outline())
     ours.load_parameters(values, evaluating=True)
 
-    def fresh() -> Handle:
-        """A new module of the student's, without a mode set yet."""
-        instance = student._make(name, made, dict(how.unbiased))
-        instance.load_parameters(values)
-        return instance
-
+    fresh = partial(_fresh, student, name, made, how, values)
     theirs = fresh()
     inputs = how.inputs(draw, how.axes, how.tokens)
     expected = ours(*inputs)
@@ -302,13 +297,20 @@ def _module(student: Implementation, reference: Implementation, draw: Draw, name
         module.eval().to(device="meta")
     if "device" in how.regimes:
         agree(theirs(*inputs), on_meta(expected), note=moved())
+    if "length" in how.regimes and how.exact:  # it could not be filled: a parameter's shape follows the tokens
+        longer = (side._make(name, how.made(LONG), dict(how.unbiased)) for side in (student, reference))
+        theirs, ours = (module.eval().to(device="meta") for module in longer)
     if "length" in how.regimes:
-        if how.exact:  # it could not be filled: the shape of a parameter follows the number of tokens
-            theirs, ours = (
-                side._make(name, how.made(LONG), dict(how.unbiased)).eval().to(device="meta")
-                for side in (student, reference)
-            )
         _long(theirs, ours, how)
+
+
+def _fresh(
+    student: Implementation, name: str, made: tuple[Any, ...], how: AskedModule, values: dict[str, Tensor]
+) -> Handle:
+    """A new module of the student's with these parameters, without a mode set yet."""
+    instance = student._make(name, made, dict(how.unbiased))
+    instance.load_parameters(values)
+    return instance
 
 
 def in_training_mode() -> str:
