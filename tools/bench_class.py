@@ -177,11 +177,11 @@ def same_scores(folder: Path, out: Path) -> bool:
     """Whether both gave the same scores to those whom nbgrader graded: the same work was done."""
     from nbgrader.api import Gradebook
 
-    from grader.classes import one_round
+    from grader.classes import results
 
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
         theirs = {one.student.id: one.score for one in gradebook.assignment_submissions("attention")}
-    reports = {name: one_round.load(out, name) for name in theirs}
+    reports = {name: results.load(out, name) for name in theirs}
     ours = {name: entry.report.score for name, entry in reports.items() if entry and entry.report}
     for name in sorted(theirs):
         if theirs[name] != ours.get(name):

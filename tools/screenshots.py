@@ -138,7 +138,7 @@ def a_class(grader: Grader) -> str:
     """The page of the class that comes with the kit."""
     submissions = ROOT / "examples" / "course" / "submissions"
     standings = []
-    for student in roster.students(submissions, class_list.folders(submissions), "attention"):
+    for student in roster.students(submissions, class_list.read(submissions), "attention"):
         shown = grader.grade(student.submission, choice.step_names(None, choice.CORE), device="cpu", seed=SEED)
         standings.append(standing(Graded(student=student.name, file=student.file, key="", report=shown)))
     return class_page.html(standings, seed=SEED, submissions="examples/course/submissions")

@@ -243,7 +243,7 @@ class MarkChange(msgspec.Struct):
     why: str
 
 
-class Graded(msgspec.Struct, kw_only=True):
+class Graded(msgspec.Struct, kw_only=True, frozen=True):
     """The result of one student of a class: a report, or one sentence that says why it is missing.
 
     `key` says what was graded, by what and under which seed; `file` is what the files about the student are called;

@@ -128,17 +128,17 @@ def strangers(students: Iterable[Person], register: Register) -> list[str]:
     return [person.name for person in students if register.lacks(person.name)]
 
 
-def folders(submissions: Path, register: Register = NONE) -> list[str]:
-    """The names of the students of a class, in order. Raises NoStudents, BadDownload."""
-    students = people(submissions, register)
-    if all(person.is_absent for person in students.values()):
+def read(submissions: Path, register: Register = NONE) -> list[Person]:
+    """The students of a class, by name. Raises NoStudents if no one handed in, BadDownload."""
+    students = list(people(submissions, register).values())
+    if all(person.is_absent for person in students):
         raise NoStudents(str(submissions))
-    return list(students)
+    return students
 
 
-def roll(submissions: Path, register: Register = NONE) -> Roll:
+def roll(listed: Iterable[Person], register: Register = NONE) -> Roll:
     """The names of the students' rows, with the other names and logins that a learning platform or the roster has."""
-    students = {readable(name): person for name, person in people(submissions, register).items()}
+    students = {readable(person.name): person for person in listed}
     bare = {name: person.bare for name, person in students.items() if person.bare}
     logins: dict[str, list[str]] = defaultdict(list)
     for name, person in students.items():
@@ -147,17 +147,16 @@ def roll(submissions: Path, register: Register = NONE) -> Roll:
     return Roll({name: logins[name] for name in students}, bare)
 
 
-def shared(submissions: Path, register: Register = NONE) -> dict[str, tuple[str, ...]]:
+def shared(listed: Iterable[Person]) -> dict[str, tuple[str, ...]]:
     """For each student with the submission of another member of the group, the names by which a table may know that
     one."""
-    students = people(submissions, register) if register.groups else {}
-    return {readable(name): person.shared for name, person in students.items() if person.shared}
+    return {readable(person.name): person.shared for person in listed if person.shared}
 
 
-def class_folders(
+def required(
     submissions: Path, out: Path, earlier: Sequence[Path], register: Register = NONE, assignment: str = "attention"
-) -> list[str]:
-    """The names of the students, as `folders` has them. Raises Impossible without a folder, when the results would be
+) -> list[Person]:
+    """The students of a class, as `read` has them. Raises Impossible without a folder, when the results would be
     taken for one, when the class lies in another folder, or when one of the folders of earlier assignments is not a
     folder."""
     for folder in earlier:
@@ -175,7 +174,7 @@ def class_folders(
                 ).format(folder=typed(submissions))
             )
         _require_level(submissions, assignment)
-        return folders(submissions, register)
+        return read(submissions, register)
     except NoStudents:
         problem = _no_students(submissions)
     except BadDownload as bad:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,15 @@ import msgspec
 from grader.base import files, language
 from grader.base.downloads import left_out
 from grader.base.language import gettext as _
+from grader.base.layouts import Person
+from grader.base.names import Roll
 from grader.base.paths import typed
 from grader.base.results import Graded
 from grader.classes import class_list, kit_version
 from grader.classes import pool as pools
-from grader.classes.class_list import Impossible, class_folders
-from grader.classes.one_round import REPORTS, OnStudent, Plan, Request, Round, load
+from grader.classes.class_list import Impossible
+from grader.classes.one_round import OnStudent, Request, Round
+from grader.classes.results import PLAN, REPORTS, Plan, load
 from grader.course import choice
 from grader.course.submissions import readable
 from grader.feedback import class_page, exports
@@ -58,20 +61,23 @@ class Done:
 def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStudent]]) -> Done:
     """Grades a class and writes everything that is made of it. `progress` opens what shows it, from the number of
     students: a function to call with each result. Raises Impossible and Stopped."""
-    folders = class_folders(request.submissions, request.out, request.earlier, request.register, request.assignment)
-    request = _with_full_names(request)
-    marking = request.marking or plain(request.assignment, choice.or_core(request.steps))
-    roll = class_list.roll(request.submissions, request.register)
-    marking = marking.for_class(roll).for_groups(class_list.shared(request.submissions, request.register))
+    request = dataclasses.replace(request, steps=choice.or_core(request.steps))
+    listed = class_list.required(
+        request.submissions, request.out, request.earlier, request.register, request.assignment
+    )
+    roll, nobodys = class_list.roll(listed, request.register), left_out(request.submissions)
+    request = _with_full_names(request, roll, listed)
+    marking = request.marking or plain(request.assignment, request.steps)
+    marking = marking.for_class(roll).for_groups(class_list.shared(listed))
     marking = dataclasses.replace(marking, days_used=_days_used(request.out, marking))
     ledger = Ledger(marking, kit_version.kit_version())
     reused: dict[str, bool] = {}
     try:
-        with _locked(request), progress(len(folders)) as on_student:
-            standings = _grade_all(request, folders, ledger, reused, on_student)
+        with _locked(request), progress(len(listed)) as on_student:
+            standings = _grade_all(request, listed, nobodys, ledger, reused, on_student)
     except KeyboardInterrupt:
         sentence = _("Stopped. {count} of {total} are graded and saved. Type the same command again to continue.")
-        raise Stopped(sentence.format(count=len(reused), total=len(folders)), ledger.changes) from None
+        raise Stopped(sentence.format(count=len(reused), total=len(listed)), ledger.changes) from None
     except BadTerm as bad:
         raise Impossible(_("{problem} Type: {command}").format(problem=bad, command="python -m grader term")) from None
     except OSError as error:
@@ -83,7 +89,7 @@ def run(request: Request, progress: Callable[[int], AbstractContextManager[OnStu
             )
         ) from None
     unchanged = sum(reused.get(standing.student, False) for standing in standings if standing.score is not None)
-    return Done(standings, unchanged, left_out(request.submissions), ledger.changes,
+    return Done(standings, unchanged, nobodys, ledger.changes,
                 ledger.unknown(standing.student for standing in standings), list(ledger.marking.not_applied),
                 [roll.shown(group) for group in roll.ambiguous()])  # fmt: skip
 
@@ -101,34 +107,35 @@ def _days_used(out: Path, marking: Marking) -> dict[str, int]:
 
 
 def _grade_all(
-    request: Request, folders: list[str], ledger: Ledger, reused: dict[str, bool], on_student: OnStudent
-) -> list[Standing]:
-    """Grades the students, writes everything that is made of the results, and returns these in the order of `folders`.
-    `reused` gets, by student, whether the result was kept from an earlier run."""
+    request: Request, listed: list[Person], nobodys: list[str], ledger: Ledger, reused: dict[str, bool],
+    on_student: OnStudent,
+) -> list[Standing]:  # fmt: skip
+    """Grades the students, writes everything that is made of the results, and returns these in the order of `listed`.
+    `nobodys` are files of no student; `reused` gets, by student, whether the result was kept from an earlier run."""
 
     def note(graded: Graded, from_ledger: bool) -> None:
         reused[graded.student] = from_ledger
         on_student(graded, from_ledger)
 
-    last, plan = _last(request.out), _plan(request)
+    last = files.decoded(request.out / PLAN, Plan)
+    plan = _plan(request, last)
     this = Round(request, plan, ledger, note)
     with _pool(request) as pool:
-        standings = this.grade(folders, pool)
+        standings = this.grade(listed, pool)
     if not request.only or (last and last.complete):
         plan = _completed(plan, None if request.seed is not None or not all(reused.values()) else last)
     _write_plan(request.out, plan)
-    write_class(request, plan, standings, this.files_of, this.given_files)
-    ledger.write(request.out, (load(request.out, standing.file) for standing in standings), exports.harmless)
+    write_class(request, plan, standings, this, nobodys)
+    ledger.write(request.out, (standing for standing in standings if standing.key), exports.harmless)
     if request.gradebook:
         _save(request, standings)
     return standings
 
 
-def _with_full_names(request: Request) -> Request:
+def _with_full_names(request: Request, roll: Roll, listed: list[Person]) -> Request:
     """The request, with the names of the class for the students of `only`. Raises Impossible if one is unknown or may
     be several."""
-    roll = class_list.roll(request.submissions, request.register)
-    names = set(map(readable, class_list.folders(request.submissions, request.register)))
+    names = {readable(person.name) for person in listed}
     for name in filter(roll.is_ambiguous, request.only):
         sentence = _("By {name} several people may be meant: {people}. Type: python -m grader class {folder}")
         people = roll.shown(roll.meant(name))
@@ -162,14 +169,13 @@ def _locked(request: Request) -> Iterator[None]:
         yield
 
 
-def _plan(request: Request) -> Plan:
-    """Saves and returns the plan of the run. Its seed is the one asked for, else that of a stopped run here, else
-    new."""
-    before = _last(request.out)
+def _plan(request: Request, before: Plan | None) -> Plan:
+    """Saves and returns the plan of the run after that of `before`. Its seed is the one asked for, else that of a
+    stopped run here, else new."""
     last = before if request.seed is None else None
     seed = last.seed if last and not last.complete else request.seed
     plan = Plan(
-        seed=grader.new_seed() if seed is None else seed, steps=choice.or_core(request.steps),
+        seed=grader.new_seed() if seed is None else seed, steps=request.steps,
         device=request.device, language=language.current(), kit=kit_version.kit_version(),
         assignment=request.assignment, title=request.marking.assignment.title if request.marking else "",
         submissions=str(request.submissions.resolve()), sections=_sections(request, before),
@@ -196,12 +202,7 @@ def _sections(request: Request, last: Plan | None) -> list[str]:
 
 
 def _write_plan(out: Path, plan: Plan) -> None:
-    files.write(out / "class.json", msgspec.json.format(msgspec.json.encode(plan), indent=2))
-
-
-def _last(out: Path) -> Plan | None:
-    """The plan of the last run into the folder `out`; None without one."""
-    return files.decoded(out / "class.json", Plan)
+    files.write(out / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2))
 
 
 @contextmanager
@@ -209,7 +210,7 @@ def _pool(request: Request) -> Iterator[pools.Pool]:
     """The processes, or the cluster, that grade. Raises Impossible."""
     try:
         if request.scheduler is None:
-            grader.require_fitting_tapes(choice.or_core(request.steps))
+            grader.require_fitting_tapes(request.steps)
             yield pools.processes(request.jobs or pools.cores(), request.limits)
             return
         with pools.cluster(request.scheduler) as pool:
@@ -249,25 +250,20 @@ def _completed(plan: Plan, last: Plan | None) -> Plan:
     return msgspec.structs.replace(plan, seed=(last or plan).seed, earlier=(last or plan).earlier, complete=True)
 
 
-def write_class(
-    request: Request,
-    plan: Plan,
-    standings: list[Standing],
-    files_of: Mapping[str, Mapping[str, str]],
-    given_files: Mapping[str, str],
-) -> None:
-    """Writes what is made of the whole class: its page, and a table for each system that takes one."""
-    nobodys = list(map(readable, left_out(request.submissions)))
-    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=nobodys)
+def write_class(request: Request, plan: Plan, standings: list[Standing], this: Round, nobodys: list[str]) -> None:
+    """Writes what is made of the whole class: its page, and a table for each system that takes one. `nobodys` are files
+    of no student."""
+    shown = list(map(readable, nobodys))
+    page = class_page.html(standings, seed=plan.seed, submissions=_arguments(request), nobodys=shown)
     column = request.register.canvas_column(plan.assignment, plan.title)
-    whole = exports.WholeClass(standings, plan.steps, plan.assignment, column, files_of, nobodys, given_files)
+    whole = exports.WholeClass(standings, plan.steps, plan.assignment, column, this.files_of, shown, this.given_files)
     for name, content in ({"index.html": page.encode()} | exports.tables(whole)).items():
         files.write(request.out / name, content)
 
 
 def _arguments(request: Request) -> str:
     """The arguments, in one line, that grade these submissions in the same way."""
-    steps = [f"--step {step}" for step in request.steps]
+    steps = [f"--step {step}" for step in request.steps if request.steps != choice.or_core(())]
     if request.marking:
         steps = [f"--assignments {typed(request.marking.term.file)} --assignment {request.assignment}"]
     earlier = [f"--earlier {typed(folder)}" for folder in request.earlier]

@@ -8,7 +8,7 @@ from pathlib import Path
 from grader.base.downloads import people
 from grader.base.files import pack
 from grader.base.language import gettext as _
-from grader.classes import one_round
+from grader.classes import results
 from grader.classes.results import GradedClass
 from grader.classes.roster import file_name
 
@@ -44,7 +44,7 @@ def build(archive: Path, graded: GradedClass, to: str, submissions: Path | None 
     pages: list[tuple[str, Path | bytes, int]] = []
     nameless, ungraded = [], []
     for entry in graded.entries:
-        page = one_round.path(graded.folder, one_round.PAGES, entry.file)
+        page = results.path(graded.folder, results.PAGES, entry.file)
         if not page.is_file():
             ungraded.append(entry.student)
         elif prefix := prefixes.get(entry.file):

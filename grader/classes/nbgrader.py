@@ -154,12 +154,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader c
             return None, report
         student, name, root = about["student"], about["assignment"], Path(self._converter.coursedir.root)
         file = root / MARKS_FOLDER / name / f"{student}.json"
-        handed_in = marks.stamp(root / self._folder(about))
+        stamp, unclear = moments.stamped(marks.stamp(root / self._folder(about)), marking.term.local)
         work = ledger.digests(self._converter.attention_desk.submission)
-        try:
-            stamp, unclear = moments.moment(handed_in, marking.term.local) if handed_in else None, ""
-        except moments.NoMoment:
-            stamp, unclear = None, handed_in
         with Gradebook(about["db_url"]) as book:
             students = {each.id: [each.email or ""] for each in book.students}
         own = marking.for_class(Roll({student: (), **students}))

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -56,6 +56,7 @@ class Task:
 
 
 Answer = Report | str  # a report, or the reason for its absence
+Name = TypeVar("Name")  # of a task, whatever that is
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ def processes(size: int, limits: Limits) -> Pool:
     return Pool(lambda: _opened_threads(size, limits), size)
 
 
-def answers(pool: Pool, tasks: Iterable[tuple[str, Task]]) -> Generator[tuple[str, Answer], None, None]:
+def answers(pool: Pool, tasks: Iterable[tuple[Name, Task]]) -> Generator[tuple[Name, Answer], None, None]:
     """The name of each task and its answer, as it comes. What fails is tried once more, alone and in a new pool.
 
     Raises NobodyGraded if no student can be graded.
     """
-    failed: list[tuple[str, Task]] = []
+    failed: list[tuple[Name, Task]] = []
     for named, answer in _once(pool, iter(tasks), pool.size):
         if grader_failed(answer):
             failed.append(named)
@@ -100,12 +101,12 @@ def grader_failed(answer: Answer) -> bool:
 
 
 def _once(
-    pool: Pool, tasks: Iterator[tuple[str, Task]], side_by_side: int
-) -> Iterator[tuple[tuple[str, Task], Answer]]:
+    pool: Pool, tasks: Iterator[tuple[Name, Task]], side_by_side: int
+) -> Iterator[tuple[tuple[Name, Task], Answer]]:
     """Each task with its answer, in the order in which the answers come; so many tasks at a time."""
     # One more than are worked at: who is done need not wait for the next one to be read.
     most = side_by_side + 1 if side_by_side > 1 else 1
-    running: dict[Future[Report], tuple[str, Task]] = {}
+    running: dict[Future[Report], tuple[Name, Task]] = {}
     with pool.opened() as executor:
         while True:
             for named in islice(tasks, most - len(running)):

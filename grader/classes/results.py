@@ -1,32 +1,60 @@
-"""A class's results read again: its reports, and the students' files for those who need them."""
+"""A class's results: the files about each student, written and read again, and what students handed in, to compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from grader.base import files
 from grader.base.language import gettext as _
 from grader.base.names import rows
 from grader.base.results import Graded
 from grader.classes import class_list, roster
-from grader.classes.one_round import REPORTS, Plan
 from grader.course import steps as course
 from grader.course import stubs
+from grader.feedback import exports
 from grader.feedback.items import wrong_answers
 from grader.feedback.similarity import Sources, Wrong, kits_own, not_comparable
 from grader.feedback.table import Points
 from grader.marks import marking as marks
 from grader.marks import register
 from grader.marks.assignments import BadTerm, Term
+from grader.marks.marking import counted
 from grader.marks.register import NONE, Register
+from grader.report import page as pages
+
+PLAN, REPORTS, PAGES = "class.json", "reports", "pages"
+ENDINGS = {REPORTS: "json", PAGES: "html"} | {kind: each.ending for kind, each in exports.STUDENT_FILES.items()}
+FOLDERS = tuple(ENDINGS)
 
 
 class NoResults(ValueError):
     """There is no class to look at. One sentence."""
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """The plan that all students of a class are graded by, and that a resumed run keeps. `class.json`.
+
+    Once a run is `complete`, the next one is a new round: what has changed since meets new draws, as its author may
+    have read what was drawn before. What has not keeps its result, under one of the `earlier` seeds.
+    """
+
+    seed: int
+    steps: list[str]
+    device: str
+    language: str
+    kit: str
+    assignment: str
+    title: str = ""
+    submissions: str = ""
+    tables: str = ""  # the folder of the roster and the tables next to it
+    sections: list[str] = []  # further folders of submissions that were graded into the same results
+    earlier: list[int] = []
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,12 +86,42 @@ class GradedClass:
         return {roster.file_name(name): files for name, files in read.items() if roster.file_name(name) in own}
 
 
+def path(out: Path, kind: str, file: str) -> Path:
+    """The path of a file about a student; `kind` is one of FOLDERS, `file` the student's file name without its
+    ending."""
+    return out / kind / f"{file}.{ENDINGS[kind]}"
+
+
+def load(out: Path, file: str) -> Graded | None:
+    """The saved result of a student; None without one that can be read."""
+    return files.decoded(path(out, REPORTS, file), Graded)
+
+
+def write_student(out: Path, graded: Graded, ask: str = "", also: Collection[str] = ()) -> None:
+    """Writes the files about a student into the folders of `out`, the report last: if it is there, the others are.
+    Removes those that an earlier submission had and this one lacks. `ask`: the URL behind the page's link for a second
+    look; `also`: the keys of STUDENT_FILES that are to be written too."""
+    report, reason = counted(graded)
+    if report and (reason or ask):
+        report = msgspec.structs.replace(report, notes=[*filter(None, [reason]), *report.notes], ask=ask)
+    written = {PAGES: pages.html(report, every_picture=False, of_class=True).encode()} if report else {}
+    for kind, each in exports.STUDENT_FILES.items():
+        if kind in also and not (each.needs_mark and (reason or not report)):
+            written[kind] = each.content(graded, report, reason)
+    for kind in (PAGES, *exports.STUDENT_FILES):
+        if kind in written:
+            files.write(path(out, kind, graded.file), written[kind])
+        else:  # of an earlier submission
+            path(out, kind, graded.file).unlink(missing_ok=True)
+    files.write(path(out, REPORTS, graded.file), msgspec.json.encode(graded))
+
+
 def read(folder: Path) -> GradedClass:
     """The class in a folder of results. Raises NoResults."""
     try:
-        plan = msgspec.json.decode((folder / "class.json").read_bytes(), type=Plan)
-        files = sorted((folder / REPORTS).glob("*.json"))
-        entries = [msgspec.json.decode(file.read_bytes(), type=Graded) for file in files]
+        plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
+        saved = sorted((folder / REPORTS).glob("*.json"))
+        entries = [msgspec.json.decode(file.read_bytes(), type=Graded) for file in saved]
     except (OSError, msgspec.DecodeError, RecursionError):
         raise NoResults(_("{folder} holds no class that was graded.").format(folder=folder)) from None
     if not any(entry.report for entry in entries):
@@ -184,7 +242,7 @@ def _chosen(read: Sources, steps: Sequence[str]) -> dict[str, dict[str, str]]:
 def _read(folder: Path, assignment: str, register: Register = NONE) -> dict[str, dict[str, str]]:
     """The text of each student's written steps in the folder of a class, by student, then by step. Raises NoResults."""
     try:
-        names = class_list.folders(folder, register)
+        listed = class_list.read(folder, register)
         steps = {step.name for step in course.steps()}
         return {
             student.name: {
@@ -192,7 +250,7 @@ def _read(folder: Path, assignment: str, register: Register = NONE) -> dict[str,
                 for step, (_file, text) in student.submission.sources.items()
                 if step in steps and not stubs.is_untouched(text)
             }
-            for student in roster.students(folder, names, assignment, register=register)
+            for student in roster.students(folder, listed, assignment, None, register=register)
         }
     except (class_list.NoStudents, OSError):
         raise NoResults(_("{folder} contains no student folders.").format(folder=folder)) from None

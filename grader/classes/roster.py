@@ -39,50 +39,54 @@ LONGEST = 120  # bytes of a file name before the part that tells it from others
 
 @dataclass(frozen=True)
 class Student:
-    """One student's subfolder: the student, the name of the files about them, and what was handed in.
+    """A student, and what they handed in.
 
-    `problem` says why nothing can be read there; the student is then an error, and not a zero. `canvas_id`, `late`,
-    `login` and `handed_in` are what the learning platform says; `folder` is where the student's files are.
+    `problem` says why nothing can be read there; the student is then an error, and not a zero. `handed_in` is the time
+    that the learning platform says; `folder` is where the student's files are.
     """
 
-    name: str
-    file: str
+    person: Person
     submission: Submission = field(repr=False)
     problem: str = ""
-    canvas_id: str = ""
-    late: bool = False
     labs: tuple[str, ...] = ()  # that the student's own list names
-    login: str = ""
-    moodle_id: str = ""
-    back: str = ""  # how the platform's own names begin
-    section: str = ""
     stranger: bool = False  # they are not on the roster
-    is_absent: bool = False  # only the roster names them
     handed_in: str = ""
     folder: Path = Path()
     requests: tuple[Appeal, ...] = ()  # for a second look
     before: tuple[Student, ...] = ()  # earlier attempts, the oldest first, if they were asked for
 
+    @property
+    def name(self) -> str:
+        """The student's name, safe to print in one line."""
+        return readable(self.person.name)
+
+    @property
+    def file(self) -> str:
+        """The name of the files about the student, without its ending."""
+        return file_name(self.person.name)
+
 
 def students(
-    submissions: Path, names: Iterable[str], assignment: str, before: Sequence[Path] = (), *, attempts: int = 1,
-    reader: LimitedProcess | None = None, register: Register = NONE,
+    submissions: Path, listed: Iterable[Person], assignment: str, before: Sequence[Path] | None = (), *,
+    attempts: int = 1, reader: LimitedProcess | None = None, register: Register = NONE,
 ) -> Iterator[Student]:  # fmt: skip
-    """The students `names` with what they handed in, each read when it is asked for. `before` are the folders of
-    earlier assignments of the same class, the last one last. Of each student the last `attempts` are read.
+    """The students with what they handed in, each read when it is asked for. `before` are the folders of earlier
+    assignments of the same class, the last one last; None: nothing of another assignment is read. Of each student the
+    last `attempts` are read.
 
     The process `reader` reads each within the time that one may take; a student who takes more gets a problem.
     """
     own = None if reader else LimitedProcess()
     try:
-        for name in names:
+        for person in listed:
             try:
                 student: Student = (reader or own or LimitedProcess()).call(
-                    read_student, submissions, name, assignment, tuple(before), attempts, register
+                    read_student, submissions, person, assignment, before and tuple(before), attempts, register
                 )
             except OverBudget as over:
-                problem = _("{folder} can't be read ({reason}).").format(folder=readable(name), reason=over)
-                student = Student(readable(name), file_name(name), Submission(readable(name)), problem)
+                name = readable(person.name)
+                problem = _("{folder} can't be read ({reason}).").format(folder=name, reason=over)
+                student = Student(person, Submission(name), problem, stranger=register.lacks(person.name))
             yield student
     finally:
         if own:
@@ -90,25 +94,23 @@ def students(
 
 
 def read_student(
-    submissions: Path, name: str, assignment: str, before: tuple[Path, ...], attempts: int, register: Register
-) -> Student:
+    submissions: Path, person: Person, assignment: str, before: tuple[Path, ...] | None, attempts: int,
+    register: Register,
+) -> Student:  # fmt: skip
     """One student of a class, as `students` has them."""
-    students, others, classes, given_files = _class(submissions, assignment, before, register)
-    person = students[name]
+    others, classes, given_files = _class(submissions, assignment, before or (), register)
     if person.missing:
-        student = Student(readable(name), file_name(name), Submission(readable(name)), person.missing)
+        student = Student(person, Submission(readable(person.name)), person.missing)
     elif person.folder and others and _holds_only(submissions / person.folder, others):  # this one was not handed in
-        student = Student(readable(name), file_name(name), Submission(readable(name)))
+        student = Student(person, Submission(readable(person.name)))
     else:
-        student = _last_attempt(submissions, person, assignment, others, attempts)
+        student = _last_attempt(submissions, person, assignment, others, attempts, siblings=before is not None)
     for attempt in (student, *student.before):
         given_files.note(attempt)
         for before_this in classes:
             before_this.add_to(attempt.submission, person, assignment)
     return dataclasses.replace(
-        student, canvas_id=person.canvas_id, late=person.late, login=person.login, moodle_id=person.moodle_id,
-        back=person.back, section=person.section, is_absent=person.is_absent, stranger=register.lacks(name),
-        handed_in=student.handed_in or person.handed_in,
+        student, stranger=register.lacks(person.name), handed_in=student.handed_in or person.handed_in,
         folder=student.folder if person.attempts else submissions / (person.folder or person.name),
     )  # fmt: skip
 
@@ -116,13 +118,13 @@ def read_student(
 @lru_cache(1)
 def _class(
     submissions: Path, assignment: str, before: tuple[Path, ...], register: Register
-) -> tuple[dict[str, Person], set[str], list[EarlierClass], Given]:
-    """The students of a folder by name, the names of other assignments in their folders, the classes of earlier ones,
-    and the files given to all; cached."""
-    students = people(submissions, register)
-    others = _other_assignments(submissions, [each.folder for each in students.values() if each.folder], assignment)
-    classes = [EarlierClass(folder, people(folder, register), students.values()) for folder in before]
-    return students, others, classes, given_to_all(submissions, students.values())
+) -> tuple[set[str], list[EarlierClass], Given]:
+    """The names of other assignments in the students' folders, the classes of earlier ones, and the files given to all;
+    cached."""
+    students = people(submissions, register).values()
+    others = _other_assignments(submissions, [each.folder for each in students if each.folder], assignment)
+    classes = [EarlierClass(folder, people(folder, register), students) for folder in before]
+    return others, classes, given_to_all(submissions, students)
 
 
 def _other_assignments(submissions: Path, names: list[str], assignment: str) -> set[str]:
@@ -166,19 +168,22 @@ class EarlierClass:
         if own is None or own.is_other(person):
             return
         with suppress(OSError):
-            handed_in = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)
+            handed_in = read(self._path, own.files) if own.files else _handed_in(self._path / own.folder, assignment)[0]
             submission.add_earlier(handed_in, readable(self._path.name))
 
 
-def _last_attempt(submissions: Path, person: Person, assignment: str, others: Collection[str], count: int) -> Student:
-    """A student's last attempt, with up to `count` - 1 earlier ones as `before`; older ones are noted as not read."""
+def _last_attempt(
+    submissions: Path, person: Person, assignment: str, others: Collection[str], count: int, *, siblings: bool
+) -> Student:
+    """A student's last attempt, with up to `count` - 1 earlier ones as `before`; older ones are noted as not read.
+    `siblings`: with the steps of other assignments in the student's folder."""
     attempts = person.attempts or [Attempt(person.folder, person.files, person.handed_in)]
     read = []
     for attempt in attempts[-count:]:
         if attempt.files:
             student = _from_download(submissions, person, attempt.files, assignment)
         else:
-            student = _from_folder(submissions, person, attempt.folder, assignment, others)
+            student = _from_folder(submissions, person, attempt.folder, assignment, others, siblings=siblings)
         read.append(dataclasses.replace(student, handed_in=attempt.handed_in))
     submission = read[-1].submission
     for attempt in attempts[: -len(read)]:
@@ -193,20 +198,21 @@ def _last_attempt(submissions: Path, person: Person, assignment: str, others: Co
 
 
 def _from_folder(
-    submissions: Path, person: Person, subfolder: str, assignment: str, others: Collection[str]
+    submissions: Path, person: Person, subfolder: str, assignment: str, others: Collection[str], *, siblings: bool
 ) -> Student:
     """A student with what the folder `subfolder` of `submissions` holds; `problem` says why it can't be read. `others`:
-    names of other assignments."""
+    names of other assignments; `siblings`: with their steps as earlier ones."""
     name, problem, folder = readable(person.name), "", submissions / subfolder
     labs: tuple[str, ...] = ()
     try:
-        handed_in = _handed_in(folder, assignment, name)
+        handed_in, place = _handed_in(folder, assignment, name)
         handed_in.name = name  # and not that of a folder inside the student's own
-        place = step_folder(folder, assignment)
         labs = lab_log.names(place)
         _note_beside(handed_in, folder, place, others)
         archives = {file: folder / file for file in handed_in.unread if (folder / file).is_file()}
         handed_in = _with_unpacked(handed_in, archives, assignment)
+        if siblings and place == folder / assignment:  # as nbgrader keeps them
+            earlier.add_siblings(handed_in, place)
     except Exception as error:  # whatever is wrong with one folder is nobody else's problem
         handed_in = Submission(name)
         reason = getattr(error, "strerror", None) or error or type(error).__name__
@@ -215,7 +221,7 @@ def _from_folder(
         handed_in.leave(f"{readable(text)}/", _("it is a text that was typed into Moodle"))
     requests = _take_appeals(handed_in, {file: folder / file for file in handed_in.unread})
     problem = problem or unread.without_answer(handed_in)
-    return Student(name, file_name(person.name), handed_in, problem, labs=labs, folder=folder, requests=requests)
+    return Student(person, handed_in, problem, labs=labs, folder=folder, requests=requests)
 
 
 def _from_download(submissions: Path, person: Person, files: Mapping[str, str], assignment: str) -> Student:
@@ -227,7 +233,7 @@ def _from_download(submissions: Path, person: Person, files: Mapping[str, str], 
     handed_in = _with_unpacked(handed_in, archives, assignment)
     requests = _take_appeals(handed_in, archives)
     problem = unread.without_answer(handed_in)
-    return Student(handed_in.name, file_name(person.name), handed_in, problem, requests=requests)
+    return Student(person, handed_in, problem, requests=requests)
 
 
 def _take_appeals(handed_in: Submission, places: Mapping[str, Path]) -> tuple[Appeal, ...]:
@@ -357,16 +363,12 @@ def file_name(name: str) -> str:
     return f"{plain or 'student'}~{digest}"
 
 
-def _handed_in(folder: Path, assignment: str, name: str = "") -> Submission:
-    """The submission in a student's folder, with the steps of the other assignments there. Raises OSError, for a link
-    too."""
+def _handed_in(folder: Path, assignment: str, name: str = "") -> tuple[Submission, Path]:
+    """The submission in a student's folder, and the folder of its step files. Raises OSError, for a link too."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, _("it is a link; links are not followed"))
     place = step_folder(folder, assignment)
-    handed_in = read(place, called=name if place == folder else "")
-    if place == folder / assignment:  # as nbgrader keeps them
-        earlier.add_siblings(handed_in, place)
-    return handed_in
+    return read(place, called=name if place == folder else ""), place
 
 
 def step_folder(folder: Path, assignment: str) -> Path:

@@ -113,7 +113,7 @@ def _require_places(args: Namespace, submissions: Path, out: Path, command: str,
     from grader.classes import class_list
 
     try:
-        class_list.class_folders(submissions, out, args.earlier, register, args.assignment)
+        class_list.required(submissions, out, args.earlier, register, args.assignment)
     except class_list.Impossible as impossible:
         raise BadInput(str(impossible)) from None
     common.require_place(out, f"{command} --out OTHER")

@@ -189,12 +189,12 @@ class _Reading:
         """Takes files and cells under other names as the answer to the one missing step that asks for what they
         define."""
         submission, missing = self.submission, self.missing()
-        names_of = {step: answer_cells.public_names(step) for step in missing}
         texts = {name: text for name, text in self.cells.items() if missing and not answer_cells.is_untouched(text)}
         left = [name for name in self.listing if readable(name) not in submission.files and missing]
         for name in left[:MAX_FILES]:
             if (text := self._possible_answer(name)) is not None:
                 texts[readable(name)] = text
+        names_of = {step: answer_cells.public_names(step) for step in missing} if texts else {}
         for step, names in defined_by(texts, names_of).items():
             parts = [answer_cells.defined(texts[name]) for name in names]
             if len({text for name, text in texts.items() if name in names}) == 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from grader.base.results import CheckResult, Graded, StepResult
-from grader.marks.marking import as_counted, lateness, why_no_mark
+from grader.marks.marking import counted, lateness
 
 INVALID = re.compile(r"\b(SyntaxError|IndentationError|TabError)\b")  # as Python says of a file that does not parse
 
@@ -36,7 +36,7 @@ class StepStanding(StepResult, kw_only=True, frozen=True):
         return f"{self.name} ({', '.join(self.references)})" if self.references else ""
 
 
-class Standing(Graded, kw_only=True):
+class Standing(Graded, kw_only=True, frozen=True):
     """A student's result with figures in place of its report, as a class's outputs need it. `error` says why there is
     no score."""
 
@@ -84,7 +84,7 @@ class Standing(Graded, kw_only=True):
 
 def standing(graded: Graded, changed: str = "") -> Standing:
     """The short record of one student, with the points that count in the assignment, and what was `changed`."""
-    report, error = as_counted(graded), why_no_mark(graded)
+    report, error = counted(graded)
     fields = msgspec.structs.asdict(graded) | {"report": None, "error": error, "changed": changed, "digest": ""}
     if report is None:
         return Standing(**fields)

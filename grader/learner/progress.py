@@ -24,15 +24,18 @@ from grader.learner import verdicts
 
 @dataclass(frozen=True)
 class StepProgress:
-    """A step: whether it has a file, whether that holds work and is valid Python, its points, and the last verdict
-    on it."""
+    """A step: whether it has a file, whether that holds work and is no valid Python, and the last verdict on it."""
 
     name: str
     has_file: bool
     is_written: bool
     is_broken: bool
-    points: float
     result: StepResult | None
+
+    @property
+    def points(self) -> float:
+        """The points of the step."""
+        return self.result.max_score if self.result else points(self.name)
 
     @property
     def passes(self) -> bool:
@@ -160,9 +163,7 @@ def _step(name: str, submission: Submission, result: StepResult | None) -> StepP
     source = submission.sources.get(name)
     is_written = has_problem or source is not None and not is_untouched(source[1])
     is_broken = source is not None and is_written and _is_broken(source[1])
-    return StepProgress(
-        name, has_problem or source is not None, is_written, is_broken, points(name), None if is_broken else result
-    )
+    return StepProgress(name, has_problem or source is not None, is_written, is_broken, None if is_broken else result)
 
 
 @cache

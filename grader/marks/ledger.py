@@ -6,7 +6,7 @@ import contextlib
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -34,9 +34,10 @@ MARKS, CHANGES = "marks.csv", "changes.csv"
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a student's submission before it is graded."""
+    """Facts about a student's submission before it is graded; `late`: the learning platform says that it is."""
 
     handed_in: datetime | None = None
+    late: bool = False
     said_by: str = ""
     work: Mapping[str, str] = field(default_factory=dict)
     before: AssignmentMark | None = None
@@ -53,7 +54,7 @@ class Ledger:
 
     marking: Marking
     kit: str = ""
-    facts: dict[str, Facts] = field(default_factory=dict)
+    facts: dict[Hashable, Facts] = field(default_factory=dict)  # of each attempt of a student
     changes: list[Change] = field(default_factory=list)
     read: Callable[[Path], Submission] = submissions.read
 
@@ -69,52 +70,47 @@ class Ledger:
         return absence(term, assignment.name, student, register, datetime.now(term.local), sections)
 
     def expect(
-        self, key: str, folder: Path, handed_in: Submission, earlier: Graded | None, sent: str = "", absence: str = "",
-        appeals: Sequence[Appeal] = (),
+        self, key: Hashable, folder: Path, handed_in: Submission, earlier: Graded | None, sent: str = "",
+        absence: str = "", appeals: Sequence[Appeal] = (), *, late: bool = False,
     ) -> None:  # fmt: skip
         """Notes facts about a student before grading, under a key. Adds to `handed_in` what they handed in before, if
         the assignment says so. `folder`: the student's; `earlier`: the result of the last run; `sent`: the platform's
-        time of the hand-in; `absence`: the consequence if it is missing."""
-        name, stamp, unclear = self.marking.assignment.name, None, ""
-        said_by = _("the learning platform")
-        if self.marking.assignment.stand_ins != "own":
-            handed_in.earlier.clear()
+        time of the hand-in, `late`: what it says of it; `absence`: the consequence if it is missing."""
+        name, said_by = self.marking.assignment.name, _("the learning platform")
         if not folder.is_symlink():
             with contextlib.suppress(OSError, OverBudget):  # what is wrong with a folder is reported when it is read
                 add_own_earlier(handed_in, folder, self.marking, self.read)
                 if not sent and marks.is_nbgraders(folder / name):
                     sent, said_by = marks.stamp(folder / name), "nbgrader"
-        try:
-            stamp = moments.moment(sent, self.marking.term.local) if sent else None
-        except moments.NoMoment:
-            unclear = sent
+        stamp, unclear = moments.stamped(sent, self.marking.term.local)
         before, changes = (earlier.mark, earlier.changes) if earlier else (None, [])
         texts = {name: source for name, (_file, source) in handed_in.sources.items()}
-        self.facts[key] = Facts(stamp, said_by, digests(handed_in), before, unclear, absence, texts, appeals, changes)
+        self.facts[key] = Facts(
+            stamp, late, said_by, digests(handed_in), before, unclear, absence, texts, appeals, changes
+        )
 
-    def mark_of(self, key: str, graded: Graded) -> AssignmentMark | None:
-        """The mark of a graded student, whom `expect` has noted under this key; None if they could not be graded, and
-        no person has decided on points. Raises BadTerm."""
+    def mark(self, key: Hashable, student: str, report: Report | None) -> AssignmentMark | None:
+        """The mark of a student for a report, of the facts that `expect` has noted under this key; None without a
+        report, if no person has decided on points. Raises BadTerm."""
         facts = self.facts.get(key, Facts())
-        report = graded.report or self._without_scores(graded.student)
+        report = report or self._without_scores(student)
         if report is None:
             return None
         return self.marking.mark(
-            graded.student, report, facts.handed_in, said_by=facts.said_by, late=graded.late, unclear=facts.unclear,
+            student, report, facts.handed_in, said_by=facts.said_by, late=facts.late, unclear=facts.unclear,
             kit=self.kit, work=facts.work, absence=facts.absence, sources=facts.sources, appeals=facts.appeals,
         )  # fmt: skip
 
-    def mark(self, key: str, graded: Graded) -> bool:
-        """Sets `graded.mark` and `graded.changes`, and notes a change; returns whether they differ from what was saved.
-        Raises BadTerm."""
+    def changes_with(self, key: Hashable, student: str, mark: AssignmentMark | None) -> list[MarkChange]:
+        """All changes of a student's mark: those that were saved, and that to this `mark`, if it is one, which is
+        noted."""
         facts = self.facts.get(key, Facts())
-        written, graded.mark = graded.mark, self.mark_of(key, graded)
         reopened = bool(facts.changes) and facts.changes[-1].after is None
-        graded.changes = list(facts.changes)
-        if changed := change(graded.student, facts.before, graded.mark, reopened=reopened):
-            self.changes.append(changed)
-            graded.changes.append(MarkChange(self.when, changed.before, changed.after, "; ".join(changed.reasons)))
-        return graded.mark != written or len(graded.changes) > len(facts.changes)
+        if not (changed := change(student, facts.before, mark, reopened=reopened)):
+            return list(facts.changes)
+        self.changes.append(changed)
+        why = "; ".join(changed.reasons)
+        return [*facts.changes, MarkChange(self.when, changed.before, changed.after, why)]
 
     def _without_scores(self, student: str) -> Report | None:
         """A report without scores, for decisions by hand about a student who could not be graded; None without
@@ -130,9 +126,9 @@ class Ledger:
         ]  # fmt: skip
         return Report(submission=student, seed=0, isolation=[], devices={}, score=0.0, max_score=0.0, steps=steps)
 
-    def write(self, out: Path, entries: Iterable[Graded | None], clean: Callable[[str], str]) -> None:
+    def write(self, out: Path, entries: Iterable[Graded], clean: Callable[[str], str]) -> None:
         """Writes `marks.csv` into the folder `out`; `clean` makes a cell harmless. Raises OSError."""
-        table = marks_csv(((entry.student, entry.mark) for entry in entries if entry), clean)
+        table = marks_csv(((entry.student, entry.mark) for entry in entries), clean)
         files.write(out / MARKS, table.encode("utf-8-sig"))
 
     def unknown(self, students: Iterable[str]) -> list[str]:
@@ -191,27 +187,19 @@ class ChangeList:
     clean: Callable[[str], str] = str
     rows: dict[tuple[str, ...], None] = field(default_factory=dict)
 
-    def begin(self, entries: Iterable[Graded | None]) -> None:
-        """Reads the list, and adds the changes that a killed run wrote with the marks only. Raises OSError."""
+    def read(self) -> None:
+        """Reads the list, if there is one. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             text = self.file.read_text(encoding="utf-8-sig", errors="replace")
             self.rows = dict.fromkeys(map(tuple, list(csv.reader(io.StringIO(text, newline="")))[1:]))
-        self._write([row for entry in entries if entry for row in self._rows_of(entry)])
 
     def add(self, graded: Graded) -> None:
-        """Adds the changes of one student, after the report has been written. Raises OSError."""
-        self._write(self._rows_of(graded))
-
-    def _rows_of(self, graded: Graded) -> list[tuple[str, ...]]:
-        """The rows of the table for a student's changes."""
+        """Adds those of a student's changes that are new, after the report has been written. Raises OSError."""
         student = self.clean(graded.student)
-        return [
+        rows: list[tuple[str, ...]] = [
             (change.when, student, _cell(change.before), _cell(change.after), self.clean(change.why))
             for change in graded.changes
         ]
-
-    def _write(self, rows: Iterable[tuple[str, ...]]) -> None:
-        """Adds those of the rows that are new to the table, and writes it if there are any."""
         new = dict.fromkeys(row for row in rows if row not in self.rows)
         if new:
             self.rows |= new

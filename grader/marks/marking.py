@@ -266,16 +266,13 @@ def marked(report: Report, mark: AssignmentMark) -> Report:
     return without_open_scores(counted)
 
 
-def as_counted(graded: Graded) -> Report | None:
-    """A student's report with the points that count, from which every output is made; None without one."""
-    return marked(graded.report, graded.mark) if graded.report and graded.mark else graded.report
-
-
-def why_no_mark(graded: Graded) -> str:
-    """The reason why a student has no mark yet, in a sentence or two; empty if there is one. This alone decides what is
-    open."""
-    report = as_counted(graded)
-    return graded.error if report is None else why_open(report)
+def counted(graded: Graded) -> tuple[Report | None, str]:
+    """A student's report with the points that count, from which every output is made, None without one; and the reason
+    why there is no mark yet, in a sentence or two, empty if there is one. This alone decides what is open."""
+    if graded.report is None:
+        return None, graded.error
+    report = marked(graded.report, graded.mark) if graded.mark else graded.report
+    return report, why_open(report)
 
 
 def sentences(mark: AssignmentMark) -> list[str]:

@@ -40,6 +40,14 @@ def moment(value: object, local: tzinfo, *, end: bool = False) -> datetime:
     raise NoMoment(str(value))
 
 
+def stamped(text: str, local: tzinfo) -> tuple[datetime | None, str]:
+    """The time of a system's stamp, None without one; and the text, if it can't be read."""
+    try:
+        return moment(text, local) if text else None, ""
+    except NoMoment:
+        return None, text
+
+
 def _read(text: str, local: tzinfo, *, end: bool) -> datetime:
     """The moment in a text, in the zone `local` unless it names one; `end` makes a date the end of its day. Raises
     NoMoment."""

@@ -14,7 +14,7 @@ from grader.base.downloads import people
 from grader.base.names import Roll, alike, look, rows, told_apart
 from grader.base.results import AssignmentMark, Graded, Report
 from grader.classes import class_list, results, roster
-from grader.classes.one_round import Plan
+from grader.classes.results import Plan
 from grader.feedback.concerns import concerns
 from grader.feedback.standings import standing
 from grader.marks import assignments, marking
@@ -140,7 +140,7 @@ def test_gradescopes_names_are_whatever_their_owners_like(tmp_path: Path) -> Non
 def test_a_name_without_what_tells_people_apart(tmp_path: Path) -> None:
     exported(tmp_path, {"submission_1": ("Karl", "karl@x", "1"), "submission_2": (KELVIN, "eve@x", "2")})
     (tmp_path / "Ada Kim_123_assignsubmission_file_").mkdir()
-    roll = class_list.roll(tmp_path)
+    roll = class_list.roll(class_list.read(tmp_path))
     assert roll.is_ambiguous("Karl") and roll.own("karl@x") == "Karl (karl@x)"
     assert roll.ambiguous() == [["Karl (karl@x)", f"{KELVIN} (eve@x)"]]
     assert roll.own("Ada Kim") == "Ada Kim"
@@ -154,7 +154,7 @@ def test_an_earlier_assignment_is_ones_own(tmp_path: Path) -> None:
     exported(before, {"submission_1": ("Karl", "karl@x", "1"), "submission_2": ("Ada", "ada@x", "3")})
     for number in (1, 2):
         (before / f"submission_{number}" / "step01_scores.py").write_text("def dot_product_scores(q, k): return q\n")
-    students = {student.name: student for student in roster.students(now, list(people(now)), "attention", [before])}
+    students = {student.name: student for student in roster.students(now, people(now).values(), "attention", [before])}
     assert not students[KELVIN].submission.earlier
     assert students["Ada"].submission.earlier
 

@@ -26,9 +26,10 @@ import msgspec
 import pytest
 
 from grader.base import files, paths, syntax
+from grader.base.layouts import Person
 from grader.base.limits import Limits
 from grader.base.results import Graded, Report
-from grader.classes import class_list, class_run, kit_version, one_round, roster
+from grader.classes import class_list, class_run, kit_version, one_round, results, roster
 from grader.classes import pool as pools
 from grader.classes.one_round import Request
 from grader.classes.pool import Pool, Task
@@ -73,7 +74,7 @@ def asked(submissions: Path, out: Path, **changed: object) -> Request:
 def graded(request: Request) -> tuple[dict[str, Graded], int]:
     """What a run keeps of each student, by name, and how many of them it did not have to grade."""
     done = class_run.run(request, lambda total: nullcontext(lambda graded, kept: None))
-    entries = [one_round.load(request.out, standing.file) for standing in done.standings]
+    entries = [results.load(request.out, standing.file) for standing in done.standings]
     return {entry.student: entry for entry in entries if entry}, done.kept
 
 
@@ -87,7 +88,7 @@ def scores(entries: dict[str, Graded]) -> dict[str, float | None]:
 
 def found(submissions: Path, assignment: str = "attention") -> dict[str, roster.Student]:
     """The students of a folder, by name."""
-    names = class_list.folders(submissions)
+    names = class_list.read(submissions)
     return {student.name: student for student in roster.students(submissions, names, assignment)}
 
 
@@ -257,7 +258,7 @@ def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Pat
         (step,) = bob.report.steps
         bob.report.score = step.max_score
         bob.report.steps = [msgspec.structs.replace(step, score=step.max_score)]
-    one_round.path(request.out, one_round.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
+    results.path(request.out, results.REPORTS, bob.file).write_bytes(msgspec.json.encode(bob))
     after, kept = graded(request)
     assert kept == 1
     assert scores(after) == worth
@@ -265,8 +266,8 @@ def test_a_kept_report_that_was_edited_is_graded_anew(edited: str, tmp_path: Pat
 
 def test_the_key_is_all_that_a_report_depends_on(tmp_path: Path) -> None:
     """Another source, seed, device, step, language, kit or limit is another key."""
-    student = roster.Student("ada", "ada", Submission("ada", {STEP: ("ada/x.py", RIGHT)}))
-    plan = one_round.Plan(seed=1, steps=[STEP], device="cpu", language="en", kit="1", assignment="attention")
+    student = roster.Student(Person("ada"), Submission("ada", {STEP: ("ada/x.py", RIGHT)}))
+    plan = results.Plan(seed=1, steps=[STEP], device="cpu", language="en", kit="1", assignment="attention")
     key = one_round._key(student, plan, Limits())
     other = dataclasses.replace(student, submission=Submission("ada", {STEP: ("ada/x.py", WRONG)}))
     assert one_round._key(other, plan, Limits()) != key
@@ -286,14 +287,14 @@ def test_two_classes_at_once_have_the_marks_of_each_alone(tmp_path: Path) -> Non
     running = [command(tmp_path / name, tmp_path / f"{name} out", "--seed", "5") for name in texts]
     assert [ended(process)[0] for process in running] == [0, 0]
     for name, students in texts.items():
-        kept = {student: one_round.load(tmp_path / f"{name} out", student) for student in students}
+        kept = {student: results.load(tmp_path / f"{name} out", student) for student in students}
         assert {student: (entry.report or pytest.fail(student)).score for student, entry in kept.items() if entry} == {
             student: 6.0 if text == RIGHT else 2.0 for student, text in students.items()
         }
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", sample(one_round.FOLDERS))
+@pytest.mark.parametrize("kind", sample(results.FOLDERS))
 def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +302,7 @@ def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     for student in ("ada", "bob", "carl"):
         hand_in(tmp_path / "in" / student, RIGHT)
     request, write = asked(tmp_path / "in", tmp_path / "out", jobs=1), files.write
-    full = {one_round.path(request.out, kind, "bob"): True}
+    full = {results.path(request.out, kind, "bob"): True}
 
     def written(path: Path, *given: Any, **named: Any) -> None:
         if full.get(path):
@@ -311,7 +312,7 @@ def test_a_disk_that_is_full_in_the_middle_costs_nobody_a_mark(
     monkeypatch.setattr(files, "write", written)
     with pytest.raises(class_run.Impossible, match="No space left on device"):
         graded(request)
-    assert one_round.load(request.out, "bob") is None
+    assert results.load(request.out, "bob") is None
     full.clear()
     entries, kept = graded(request)
     assert set(scores(entries).values()) == {6.0} and len(entries) == 3 and kept >= 1
@@ -743,7 +744,7 @@ def test_an_earlier_assignment_is_found_by_person(before: str, now: str, tmp_pat
     for folder, name in (("week1", before), ("week2", now)):
         hand_in_file(tmp_path / folder / name)
     week2 = tmp_path / "week2"
-    (one,) = roster.students(week2, class_list.folders(week2), "attention", [tmp_path / "week1"])
+    (one,) = roster.students(week2, class_list.read(week2), "attention", [tmp_path / "week1"])
     assert [name for name in one.submission.earlier if name.startswith("step")] == ["step04_causal_mask"]
     assert one.submission.earlier["step04_causal_mask"][0].startswith("week1/")
     assert [name for name in one.submission.sources if name.startswith("step")] == [STEP]
@@ -760,7 +761,7 @@ def test_a_folder_of_assignments(tmp_path: Path) -> None:
     for name in ("ada/week1", "ada/week2", "ada/week10", "ada/week11", "bob/week1"):
         hand_in_file(tmp_path / name / "step04_causal_mask.py")
     hand_in_file(tmp_path / "ada" / "week10" / f"{STEP}.py")
-    ada, bob = roster.students(tmp_path, ["ada", "bob"], "week10")
+    ada, bob = roster.students(tmp_path, class_list.read(tmp_path), "week10")
     assert ada.submission.earlier["step04_causal_mask"][0] == "week2/step04_causal_mask.py"
     assert (bob.submission.sources, bob.problem) == ({}, "")
 

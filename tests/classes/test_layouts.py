@@ -258,7 +258,7 @@ def test_a_folder_too_high_or_too_low_offers_the_right_one(given: str, right: st
         course(tmp_path / "x" / "course" / "submitted")
         (tmp_path / "x" / "course" / "source").mkdir()
     with pytest.raises(class_list.Impossible) as raised:
-        class_list.class_folders(tmp_path / "x" / given, tmp_path / "out", [])
+        class_list.required(tmp_path / "x" / given, tmp_path / "out", [])
     assert str(raised.value).endswith(f"Type: python -m grader class {tmp_path / 'x' / right}")
 
 
@@ -268,7 +268,7 @@ def test_one_student_is_a_class(tmp_path: Path) -> None:
                  "cy/attention/attention.ipynb", "cy/week2/attention.ipynb"):  # fmt: skip
         put(tmp_path / name[:2] / name, b"x = 1\n")
     for name in ("ad", "bo", "cy"):
-        assert len(class_list.class_folders(tmp_path / name, tmp_path / "out", [])) == 1
+        assert len(class_list.required(tmp_path / name, tmp_path / "out", [])) == 1
 
 
 # --- a roster ---

@@ -62,9 +62,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patched:
         plain = class_run.Ledger.expect
 
-        def expect(self: class_run.Ledger, key: str, *facts: object) -> None:
-            told = UNCLEAR if "Clock" in key else ""
-            plain(self, key, *facts[:3], told)  # type: ignore[arg-type]
+        def expect(self: class_run.Ledger, key: tuple[str, int], *facts: object, late: bool) -> None:
+            told = UNCLEAR if "Clock" in key[0] else ""
+            plain(self, key, *facts[:3], told, late=late)  # type: ignore[arg-type]
 
         patched.setattr(class_run.Ledger, "expect", expect)
         request = Request(

@@ -16,7 +16,7 @@ import pytest
 
 from grader.base import files
 from grader.base.results import Report
-from grader.classes import class_list, class_run, hand_back, one_round, results
+from grader.classes import class_list, class_run, hand_back, results
 from grader.classes import pool as pools
 from grader.cli import main
 from grader.course import steps as course
@@ -36,6 +36,7 @@ steps = "1-3"
 due = 2026-09-14T23:59:00
 late = { per_day = 10, at_most = 50 }
 """
+BEST = TERM.replace("steps =", 'attempts = "best"\nsteps =')
 ON_TIME, LATE = "2026-09-14 20:00:00 UTC", "2026-09-15 20:00:00 UTC"
 
 
@@ -199,7 +200,7 @@ def test_a_name_taken_apart_is_the_same_name(tmp_path: Path) -> None:
     marking = term(tmp_path, overrides=tables, remarks="student,remark\n김민서,come and see me\n")
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     assert done.unknown == [] and [one.student for one in done.standings] == ["Ada@Uni.edu", apart]
-    kept = one_round.load(tmp_path / "out", done.standings[1].file)
+    kept = results.load(tmp_path / "out", done.standings[1].file)
     assert kept and kept.mark and kept.mark.remarks == ["Remark: come and see me"]
     assert [step.points for step in kept.mark.steps][0] == 1
     together = results.marks_of(tmp_path, assignments.read(tmp_path / "assignments.toml"))
@@ -293,7 +294,7 @@ def test_the_best_or_the_last_attempt(counts: str, points: float, tmp_path: Path
     marking = term(tmp_path, TERM.replace("steps =", f'attempts = "{counts}"\nsteps ='))
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     assert done.standings[0].score == points  # 30 less a day's 10 %, rather than 20
-    kept = one_round.load(tmp_path / "out", "ada")
+    kept = results.load(tmp_path / "out", "ada")
     assert kept and kept.attempt == (0 if counts == "last" else 1)
     best = [step.points for step in kept.mark.steps] if kept.mark else []
     assert sum(map(bool, best)) == (1 if counts == "last" else 3)
@@ -314,12 +315,23 @@ def test_all_attempts_of_a_student_have_the_time_of_one(tmp_path: Path, monkeypa
     for day in range(10, 15):
         hand_in(tmp_path / "in" / f"ada+scores+2026-09-{day} 21:00:00 UTC+ab", 1, 2)
     hand_in(tmp_path / "in" / f"bob+scores+{ON_TIME}+ab", 1, 2)
-    marking = term(tmp_path, TERM.replace("steps =", 'attempts = "best"\nsteps ='))
+    marking = term(tmp_path, BEST)
     done = run(asked(tmp_path / "in", tmp_path / "out", marking=marking))
     assert [one.score for one in done.standings] == [20, 20]
     assert len(graded) == 1 + 2, "of five attempts: three steps have 180 s, which two use up"
-    kept = one_round.load(tmp_path / "out", "ada")
+    kept = results.load(tmp_path / "out", "ada")
     assert kept and [one.points for one in kept.tries] == [None, None, None, 20, 20]
+
+
+def test_a_kept_result_is_marked_as_the_attempt_that_counts(tmp_path: Path) -> None:
+    """The first of two has the points, in time; kept by the next run, it doesn't get the time of the second one."""
+    hand_in(tmp_path / "in" / f"ada+scores+{ON_TIME}+ab", 1, 2)
+    hand_in(tmp_path / "in" / "ada+scores+2026-09-20 21:00:00 UTC+ab", 1)
+    request = asked(tmp_path / "in", tmp_path / "out", marking=term(tmp_path, BEST))
+    first, second = run(request), run(request)
+    assert (second.kept, second.changes) == (1, [])
+    assert [one.score for one in (*first.standings, *second.standings)] == [20, 20]
+    assert first.standings[0].mark == second.standings[0].mark
 
 
 def with_first(report: Report, **changed: Any) -> Report:
@@ -355,7 +367,7 @@ def test_a_worker_that_forges_reaches_one_row(
         hand_in(tmp_path / "in" / name, 1, 2)
     done = run(asked(tmp_path / "in", tmp_path / "out"))
     assert [(one.student, one.score) for one in done.standings] == [("ada", 20), ("eve", None), ("zoe", 20)]
-    kept = one_round.load(tmp_path / "out", "eve")
+    kept = results.load(tmp_path / "out", "eve")
     assert kept and kept.error.startswith("The grader failed")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.results import LineRemark
-from grader.classes.one_round import load
+from grader.classes.results import load
 from grader.marks import marking, second_look
 from grader.marks.assignments import BadTerm, read
 from tests.cheap import NAMES, RIGHT, asked, cheaply, rows, run  # noqa: F401  # a fixture

@@ -21,7 +21,7 @@ from traitlets.config.loader import PyFileConfigLoader  # noqa: E402
 from grader.base import language  # noqa: E402
 from grader.base.limits import Limits  # noqa: E402
 from grader.base.results import StepResult  # noqa: E402
-from grader.classes import class_run, one_round, release  # noqa: E402
+from grader.classes import class_run, one_round, release, results  # noqa: E402
 from grader.course.answer_cells import POINTS_CELL  # noqa: E402
 from grader.course.steps import steps  # noqa: E402
 from tests.whole import WHOLE  # noqa: E402
@@ -139,7 +139,7 @@ def by_class(folder: Path, week: str, out: Path, seed: int, *, beside: bool) -> 
     silent = nullcontext(lambda graded, kept: None)
     with language.use("en"):
         standings = class_run.run(request, lambda total: silent).standings
-    entries = [one_round.load(out, standing.file) for standing in standings]
+    entries = [results.load(out, standing.file) for standing in standings]
     return [entry for entry in entries if entry]
 
 

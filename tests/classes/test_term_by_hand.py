@@ -15,7 +15,7 @@ import pytest
 from grader.base import language
 from grader.classes import class_run, results
 from grader.classes import pool as pools
-from grader.classes.one_round import load
+from grader.classes.results import load
 from grader.cli import main as command_line
 from grader.cli.parser import BadInput
 from grader.feedback import history, table

@@ -85,7 +85,7 @@ def test_one_folder_is_nobody_elses_problem(tmp_path: Path) -> None:
         here = below
     os.close(here)
     (tmp_path / "loop").symlink_to("loop")
-    found = {one.name: one for one in roster.students(tmp_path, class_list.folders(tmp_path), "attention")}
+    found = {one.name: one for one in roster.students(tmp_path, class_list.read(tmp_path), "attention")}
     assert not found["ada"].problem
     assert "step02_softmax" in found["ada"].submission.sources
     assert set(found) >= {"ada", "deep"}

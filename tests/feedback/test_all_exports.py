@@ -12,7 +12,7 @@ import msgspec
 
 from grader.base import language
 from grader.base.results import Graded
-from grader.classes import one_round
+from grader.classes import results
 from grader.feedback import adapters, exports, items, table
 from grader.feedback.standings import standing
 from grader.marks import assignments, ledger, marking
@@ -40,10 +40,13 @@ def a_class(folder: Path) -> list[Graded]:
         graded("broken", None, "it broke\x1b[31m"),
         msgspec.structs.replace(graded("absent", None, "excused"), absence="excused"),
     ]
-    for one in people:
-        one.file = one.file if one.file != "file" else one.student
-        one.mark = counted.mark(one.student, one.report) if one.report else None
-    return people
+    return [
+        msgspec.structs.replace(
+            one, file=one.file if one.file != "file" else one.student,
+            mark=counted.mark(one.student, one.report) if one.report else None,
+        )
+        for one in people
+    ]  # fmt: skip
 
 
 def every_export(folder: Path) -> dict[str, str]:
@@ -52,10 +55,10 @@ def every_export(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for spoken in ("en", "ko"):
         with language.use(spoken):
-            for kind in one_round.FOLDERS:
+            for kind in results.FOLDERS:
                 (folder / spoken / kind).mkdir(parents=True)
             for one in people:
-                one_round.write_student(folder / spoken, one, "mailto:t@example.org", exports.STUDENT_FILES)
+                results.write_student(folder / spoken, one, "mailto:t@example.org", exports.STUDENT_FILES)
             files = {"ann": {"a.py": "graded as step01_scores", "=b": "it is a link"}}
             whole = exports.WholeClass(
                 [*map(standing, people)], STEPS, "homework", "homework (9)", files, ["x.py"], {"y.py": "given"}

@@ -356,7 +356,7 @@ def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
         "park_79_98770_work.zip",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = class_list.folders(tmp_path)
+    names = class_list.read(tmp_path)
     assert names == ["kimminseo", "leejun_77", "leejun_78", "park"]
     assert left_out(tmp_path) == []
     found = list(roster.students(tmp_path, names, "attention"))
@@ -377,7 +377,7 @@ def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) ->
         "LATE_anon_12345_98768_step01_scores.py",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = class_list.folders(tmp_path)
+    names = class_list.read(tmp_path)
     found = list(roster.students(tmp_path, names, "attention"))
     assert [(one.name, one.canvas_id, one.late) for one in found] == [
         ("anon_12345", "", True),
@@ -392,7 +392,7 @@ def test_a_flat_download_of_moodle(tmp_path: Path) -> None:
     for name in ("Ada Lovelace_12_assignsubmission_file_", "김민서_13_assignsubmission_file_"):
         (tmp_path / f"{name}step01_scores.py").write_text("x = 1\n")
     (tmp_path / "김민서_13_assignsubmission_file_step02_softmax.py").write_text("x = 1\n")
-    names = class_list.folders(tmp_path)
+    names = class_list.read(tmp_path)
     assert names == ["Ada Lovelace", "김민서"]
     assert left_out(tmp_path) == []
     ada, kim = roster.students(tmp_path, names, "attention")
@@ -407,7 +407,7 @@ def test_a_file_and_a_text_in_moodle_are_one_row(tmp_path: Path) -> None:
         (tmp_path / f"Ada_12_assignsubmission_{kind}").mkdir()
     (tmp_path / "Bo_13_assignsubmission_onlinetext").mkdir()
     (tmp_path / "Ada_12_assignsubmission_file" / "step01_scores.py").write_text("x = 1\n")
-    names = class_list.folders(tmp_path)
+    names = class_list.read(tmp_path)
     assert names == ["Ada", "Bo"]
     ada = next(iter(roster.students(tmp_path, names, "attention")))
     assert list(ada.submission.unread) == ["Ada_12_assignsubmission_onlinetext/"]

@@ -16,7 +16,7 @@ import pytest
 from grader.base import language
 from grader.base.results import CheckResult, Graded, Parting, Report, StepResult
 from grader.classes import hand_back, results
-from grader.classes.one_round import Plan
+from grader.classes.results import Plan
 from grader.course import steps as course
 from grader.feedback import adapters, drafts, items, mistakes, pages, similarity
 from grader.oracle.live import Solution

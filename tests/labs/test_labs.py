@@ -17,7 +17,7 @@ from torch import Tensor
 
 from grader.base import files, language, paths
 from grader.base.results import Graded
-from grader.classes import release, roster
+from grader.classes import class_list, release, roster
 from grader.cli import main as command_line
 from grader.course import lab_log
 from grader.feedback import class_page
@@ -458,7 +458,7 @@ def test_the_class_page_counts_who_ran_which(spoken: str, tmp_path: Path) -> Non
             lab_log.add(folder, lab_name, predicted=True, stopped=False)
     standings = [
         standing(Graded(student=one.name, file=one.file, key="", labs=one.labs))
-        for one in roster.students(tmp_path, ["ada", "bo", "cy"], "attention")
+        for one in roster.students(tmp_path, class_list.read(tmp_path), "attention")
     ]
     assert [one.labs for one in standings] == [("flash", "maps"), ("flash",), ()]
     assert class_page.labs(standings) == [("flash", 2), ("maps", 1)]

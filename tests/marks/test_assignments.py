@@ -21,7 +21,6 @@ from grader.base.limits import Limits
 from grader.base.results import (
     AssignmentMark,
     CheckResult,
-    Graded,
     MarkChange,
     Report,
     StepMark,
@@ -264,9 +263,8 @@ def test_decisions_count_where_nothing_could_be_graded(rows: str, points: float 
     """All of them make a mark; where one is missing, the mark stays open."""
     (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
     (tmp_path / "overrides.csv").write_text(OVERRIDES + rows, encoding="utf-8")
-    entry = Graded(student="ada", file="ada", key="", error="The archive is damaged.")
-    ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark("", entry)
-    assert (entry.mark.points if entry.mark else None) == points
+    mark = ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores")).mark("", "ada", None)
+    assert (mark.points if mark else None) == points
 
 
 def test_weights_count_in_a_kernel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,11 +460,9 @@ def test_a_first_mark_is_a_change_where_the_last_one_was_taken_away(
     (tmp_path / "assignments.toml").write_text(TOML, encoding="utf-8")
     book = ledger.Ledger(marks.of(assignments.read(tmp_path / "assignments.toml"), "scores"))
     book.facts["ada"] = ledger.Facts(changes=[MarkChange("before", None, points, "") for points in earlier])
-    entry = Graded(student="ada", file="ada", key="", report=report())
-    assert book.mark("ada", entry)
+    changes = book.changes_with("ada", "ada", book.mark("ada", "ada", report()))
     assert [change.after for change in book.changes] == changed
-    assert [change.after for change in entry.changes] == earlier + changed
-    assert book.mark("ada", entry) == bool(changed)  # the same mark again: written only where the list is longer
+    assert [change.after for change in changes] == earlier + changed
 
 
 def test_a_name_that_nobody_in_the_class_has_is_named(tmp_path: Path) -> None:
