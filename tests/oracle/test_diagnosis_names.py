@@ -12,7 +12,7 @@ import pytest
 from grader.author import recorder
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
-from grader.oracle.diagnostician import name_of
+from grader.oracle.told import name_of
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
 from grader.oracle.witness import Witness
@@ -132,7 +132,7 @@ STRANGERS = {
         "        scores = query @ key.transpose(1, 2)\n"
         "        scores.masked_fill_(self.mask.bool()[:length, :length], -torch.inf)\n"
         "        return self.dropout((scores / key.shape[-1] ** 0.5).softmax(-1)) @ value\n",
-        {"mask_kept_as_plain_tensor | mask_made_on_the_cpu"},
+        {"mask_kept_as_plain_tensor"},
     ),
     "a plain mask of four dimensions": (
         "step09_fused_qkv",
@@ -238,7 +238,7 @@ STRANGERS = {
         "        if self.held is not None:\n"
         "            key, value = torch.cat((self.held[0], key), 2), torch.cat((self.held[1], value), 2)\n"
         "        self.held, self.length = (key, value), key.shape[2]\n        return self.held\n",
-        {"full_too_early"},
+        {"boundary_counted_in"},
     ),
     "short texts refused, and what is right rounded otherwise": (
         "step25_window",

@@ -19,7 +19,7 @@ from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.choice import CORE, match_step
 from grader.oracle.cache import CachedOracle
-from grader.oracle.diagnostician import name_of
+from grader.oracle.told import name_of
 from grader.oracle.live import Solution, solutions
 from grader.sandbox import preload
 from tests.clinic import Clinic
