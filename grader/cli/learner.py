@@ -62,6 +62,7 @@ def _grade(args: Namespace) -> None:
         wanted = names or choice.by_default(read.sources, read.problems)
         with grading.Grader(1 if len(wanted) == 1 else None, limits, source=judges) as grader:
             from grader.base import results
+            from grader.learner import track_list  # before torch is there
             from grader.report import console
 
             with console.progress(len(wanted)) as advance:
@@ -75,21 +76,19 @@ def _grade(args: Namespace) -> None:
         if args.editor:
             _for_an_editor(report, args.submission)
             return
-        note = _save_verdicts(args.submission, read, report, chosen=bool(names))
-        console.show(report, _grade_command(args.submission), note, every_check=args.v)
+        _save_and_show(args, read, report, "" if names else track_list.further(read, report))
     if args.html is not None:
         _write_page(report, args, to_stdout)
 
 
-def _save_verdicts(folder: Path, read: Submission, report: Report, *, chosen: bool) -> str:
-    """Saves the verdicts in `folder` if it is a learner's own. Returns lines on the progress in all tracks, empty if
-    the steps were `chosen`."""
-    from grader.learner import progress, track_list, verdicts
+def _save_and_show(args: Namespace, read: Submission, report: Report, note: str) -> None:
+    """Saves the verdicts if the submission's folder is a learner's own, and prints the report and then `note`."""
+    from grader.learner import verdicts
+    from grader.report import console
 
-    if folder == EXERCISES or (folder / verdicts.FILE.parent).is_dir():
-        verdicts.write(folder, read, report.steps)
-    results = {result.name: result for result in report.steps}
-    return "" if chosen else track_list.further(progress.of(read, results), report)
+    if args.submission == EXERCISES or (args.submission / verdicts.FILE.parent).is_dir():
+        verdicts.write(args.submission, read, report.steps)
+    console.show(report, _grade_command(args.submission), note, every_check=args.v)
 
 
 def _report(args: Namespace) -> None:

@@ -14,7 +14,6 @@ import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -170,7 +169,9 @@ def lacking(names: Collection[str] = ()) -> dict[str, str]:
 def _missing(requirement: str, shown: str) -> str:
     """`shown`, the package's name in messages, if what a requirement such as `triton>=3.3` names is not installed; with
     the version if only that is wrong; empty if it is met."""
-    from packaging.requirements import Requirement  # most steps require nothing
+    from importlib import metadata  # most steps require nothing
+
+    from packaging.requirements import Requirement
 
     wanted = Requirement(requirement)
     if importlib.util.find_spec(wanted.name) is None:

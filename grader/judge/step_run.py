@@ -23,12 +23,10 @@ from grader.checks.smallest import Case
 from grader.checks.trial import Verdict, run_check
 from grader.course.steps import Check, as_check
 from grader.judge import outcome, routes
-from grader.judge.follow_through import with_stock
 from grader.judge.messages import Asking, GradeRequest, Route, StepGraded
 from grader.judge.outcome import Ending
 from grader.judge.shared_worker import SharedWorker
 from grader.judge.worker_backend import WorkerBackend
-from grader.oracle import probes
 from grader.oracle.diagnostician import of_step
 from grader.oracle.live import Solution
 from grader.oracle.witness import Question, Witness
@@ -173,6 +171,8 @@ class StepRun:
     def _over_stock(self, run: DeviceRun) -> dict[str, list[Misconception]]:
         """The misconceptions behind the failing checks when torch's own modules replace the steps that the file
         imports: their random numbers are those of the catalogue. Empty if other checks fail then."""
+        from grader.judge.follow_through import with_stock  # imports what reads submissions
+
         sources = with_stock(self._load.sources, run.student.imported)
         if sources is None:
             return {}
@@ -254,6 +254,8 @@ class DeviceRun:
     def _probed(self, found: Collection[str]) -> dict[str, list[Misconception]]:
         """The probes' diagnoses, from the answers alone, of failing checks that are not in `found`, by the check's
         name."""
+        from grader.oracle import probes
+
         failing = [
             probes.Failing(ending.refused, ending.check.function, ending.verdict)
             for ending in self.endings

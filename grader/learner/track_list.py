@@ -9,9 +9,10 @@ from rich.text import Text
 
 from grader.base.language import gettext as _
 from grader.base.results import Report
-from grader.course import lessons, steps
 from grader.course.choice import numbers
+from grader.course.submissions import Submission
 from grader.learner.progress import Progress, StepProgress, TrackProgress
+from grader.learner.progress import of as progress_of
 from grader.report import terminal as reports
 
 
@@ -43,9 +44,11 @@ def summary(progress: Progress) -> Text:
     return line
 
 
-def further(progress: Progress, report: Report) -> str:
-    """The lines to print below a report on the steps with work: the points of core and electives apart, a step to do in
-    a track of untouched stubs, and the number of tracks that were not started; empty if none applies."""
+def further(submission: Submission, report: Report) -> str:
+    """The lines to print below a report on the steps of a submission with work: the points of core and electives apart,
+    a step to do in a track of untouched stubs, and the number of tracks that were not started; empty if none
+    applies."""
+    progress = progress_of(submission, {result.name: result for result in report.steps})
     lines = [points(progress)] if progress.electives else []
     following = progress.next_step()
     if following and reports.next_step(report) is None:
@@ -73,6 +76,8 @@ def points(progress: Progress) -> str:
 
 def _steps(found: TrackProgress) -> Table:
     """Each step: its number and title, what it takes, and its state in a sign and a word."""
+    from grader.course import lessons, steps  # rich's Markdown, which a report needs not
+
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=False)
     titles = {step.name: step.title for step in steps.steps()}
     for step in found.steps:

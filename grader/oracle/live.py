@@ -10,18 +10,19 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grader.base import mistakes
 from grader.base.paths import SOLUTIONS, TAPE, step_folders
 from grader.calls.responder import Responder
 from grader.checks import catalogue, smallest
 from grader.checks.backends import LocalBackend, Oracle
 from grader.course.steps import Step
-from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.tape import Tape
 from grader.oracle.witness import AskedHere, Witness
-from grader.oracle.wrong_ways import WrongWays
+
+if TYPE_CHECKING:
+    from grader.oracle.generated import GeneratedMistakes
+    from grader.oracle.wrong_ways import WrongWays
 
 # Triton reads it when it is imported. A reference's kernels are interpreted, on whatever device the learner's run,
 # unless it says 0.
@@ -59,6 +60,9 @@ class Solution(Step):
     @cached_property
     def wrong_ways(self) -> WrongWays | None:
         """The step's mistakes as edits of its reference; None if no document of mistakes is in its folder."""
+        from grader.base import mistakes  # a right answer needs none of them
+        from grader.oracle.wrong_ways import WrongWays
+
         return WrongWays(self.folder, self.reference) if mistakes.files_of(self.folder) else None
 
     def generated(self, name: str) -> list[catalogue.Misconception]:
@@ -71,6 +75,8 @@ class Solution(Step):
     @cached_property
     def operators(self) -> GeneratedMistakes | None:
         """The mistakes of operators; None for a tape, or a step without mistakes."""
+        from grader.oracle.generated import GeneratedMistakes
+
         return GeneratedMistakes(self.wrong_ways, self.touched) if self.wrong_ways and not self.is_recorded else None
 
     @property

@@ -56,6 +56,9 @@ class LazyModule(types.ModuleType):
 class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports the real module as soon as one of its submodules is imported."""
 
+    def __init__(self) -> None:
+        self._own_specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
@@ -67,14 +70,31 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if needed is None or fullname == CONFIG or not isinstance(sys.modules.get(needed), LazyModule):
             return None
         real(needed)
-        return importlib.machinery.ModuleSpec(fullname, self)
+        # A module that is there by now would be run once more, and some of torch's can't be.
+        imported = sys.modules.pop(fullname, None)
+        return importlib.machinery.ModuleSpec(fullname, self, loader_state=imported)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         """The module itself, which may have been imported with the rest."""
-        return importlib.import_module(spec.name)
+        module = spec.loader_state or importlib.import_module(spec.name)
+        self._own_specs[spec.name] = module.__spec__
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Does nothing: the module has run already."""
+        """Runs nothing, since the module has run already; gives it its own spec again."""
+        module.__spec__ = self._own_specs.pop(module.__name__)
+
+
+class LazyOps:
+    """Stands in for `torch.ops.prims`, whose ops come with the kernels in Python."""
+
+    def __getattr__(self, name: str) -> Any:
+        import torch
+
+        if name.startswith("__"):
+            raise AttributeError(name)
+        real(KERNELS)
+        return getattr(torch.ops.prims, name)
 
 
 kernels_wait: list[bool] = []  # not empty while they are put off
@@ -109,6 +129,7 @@ def _real_kernels() -> None:
         sys.modules.pop(name, None)
     for library in _instead:
         library._destroy()
+    vars(sys.modules["torch"].ops).pop("prims", None)
     importlib.import_module(KERNELS)
     while _afterwards:
         _afterwards.pop(0)()
@@ -121,6 +142,9 @@ def install() -> None:
     sys.meta_path.insert(0, Submodules())
     if kernels_wait and any(name in sys.modules for name in REFERENCES):  # this torch needs them for something else
         _real_kernels()
+    if kernels_wait:
+        _let_generators_be_made()
+        vars(torch.ops)["prims"] = LazyOps()
     for name in (KERNELS, *REFERENCES) if kernels_wait else ():
         sys.modules[name] = LazyModule(name, {"__path__": []})
         setattr(torch, name.rpartition(".")[2], sys.modules[name])
@@ -138,6 +162,15 @@ def install() -> None:
         for module in (shapes, functions):
             package, _dot, name = module.__name__.rpartition(".")
             setattr(importlib.import_module(package), name, module)
+
+
+def _let_generators_be_made() -> None:
+    """Gives `torch.Generator` the metaclass that torch 2.13 gives it when it imports its kernels in Python, and without
+    which none can be made."""
+    import torch
+
+    if hasattr(torch._C, "_set_generator_metaclass"):
+        torch._C._set_generator_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
 
 
 def real(name: str) -> types.ModuleType:

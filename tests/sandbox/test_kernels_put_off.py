@@ -16,6 +16,8 @@ from grader.judge.grader import Grader
 from grader.judge.launcher import ForkingLauncher
 from grader.judge.zygote_process import ZygoteProcess
 from tests import hostile
+from tests.sandbox.test_torch_in_the_sandbox import said_of
+from tests.sandbox.torch_features import FEATURES
 from tests.whole import sample
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +30,7 @@ import torch
 preload.warm_up()
 from grader.sandbox import worker
 worker.rehearse()
+torch.Generator().manual_seed(1)
 assert no_compiler.kernels_wait and "torch._refs.nn" not in sys.modules, "torch needs them for what every grade does"
 """
 # By what a learner's code may come to ask for one.
@@ -37,6 +40,8 @@ ASKING = [
     "import torch._refs.nn.functional as F; F.gelu",
     "from torch import _prims; _prims.exp",
     "import torch._meta_registrations as kernels; kernels.activate_meta",
+    "import torch._prims.rng_prims as prims; prims.run_and_save_rng_state; prims.__spec__.loader.get_source",
+    "torch.ops.prims.exp(torch.ones(2)); torch.ops.prims.device_put.default",
     "assert torch.empty(3, device='meta').isnan().shape == (3,)",
     "torch.polar(x := torch.empty(3, device='meta'), x)",
     "torch.nn.functional.conv1d(torch.empty(1, 1, 5, device='meta'), torch.empty(1, 1, 3, device='meta'))",
@@ -57,6 +62,18 @@ assert any("softmax" in name for name in seen.names), seen.names
 with BuiltIns(FAMILIES) as seen:
     torch._decomp.decomposition_table[torch.ops.aten._softmax.default](torch.ones(2), 0, False)
 assert any("softmax" in name for name in seen.names), seen.names
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize("part", ["step05", *sample(["step12", "step18", "step24", "step28", "step01", "step21"], 3)])
+def test_known_mistakes_are_made_without_them(part: str) -> None:
+    """A judge that grades once runs their code, what their blocks share too: step 5's have a generator of their own."""
+    code = f"""{PUT_OFF}
+from grader.oracle.live import solutions
+(solution,) = (each for each in solutions() if each.name.startswith("{part}"))
+for mistake in solution.misconceptions:
+    dict(mistake.replaced)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -151,6 +168,26 @@ def test_no_built_in_is_had_by_them(once: Grader, source: str) -> None:
     """Whoever removes what stands in for them gets no second chance, and what they do with one is seen."""
     (step,) = once.grade(hostile.one_file(hostile.STEP, source), [hostile.STEP], device="cpu", seed=3).steps
     assert step.score == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is put off")
+@pytest.mark.parametrize("name", sample(list(FEATURES), 8))
+def test_everyday_torch_works(once: Grader, name: str) -> None:
+    """As in a process that has them: see `test_torch_in_the_sandbox`."""
+    assert said_of(once, FEATURES[name]) == ("pass", "")
+
+
+WRONG = """import torch
+def dropout(x, p=0.5, training=True):
+    return x * (torch.rand_like(x) >= p) if training else x
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is put off")
+def test_a_mistake_has_its_name(once: Grader) -> None:
+    (step,) = once.grade(hostile.one_file("step05_dropout", WRONG), ["step05_dropout"], device="cpu", seed=3).steps
+    assert any("not_scaled" in (check.misconception or "") for check in step.checks), step
 
 
 HONEST = hostile.GOOD.replace("x.detach()", "torch._refs.clone(x.detach())")
