@@ -54,12 +54,9 @@ class Definition:
 
     def submodule(self, node: ast.AST) -> str:
         """The name of the submodule (`self.NAME`) that an expression is the output of, or the first of its outputs,
-        through dropout or in another shape as well; else empty."""
+        through dropout or in another shape as well; else empty, also for a variable that is read again elsewhere."""
         if isinstance(node, ast.Name):
-            every = self.assigned.get(node.id, [])
-            certain = len(every) == 1 or all(each in self.node.body for each in every)
-            before = [each.value for each in every if each.lineno < node.lineno]
-            return self.submodule(before[-1]) if certain and before else ""
+            return self._submodule_of(node)
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return ""
         if node.func.attr in SHAPED:
@@ -67,6 +64,21 @@ class Definition:
         if self.source(node.func.value) != "self" or len(node.args) == 0:
             return ""
         return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
+
+    def _submodule_of(self, name: ast.Name) -> str:
+        """The submodule that a variable, read here alone, is the output of; else empty."""
+        every = self.assigned.get(name.id, [])
+        before = [each for each in every if each.lineno < name.lineno]
+        if not before or not (len(every) == 1 or all(each in self.node.body for each in every)):
+            return ""
+        ends = [each.end_lineno or each.lineno for each in every if each.lineno >= name.lineno]
+        read = [
+            node
+            for node in ast.walk(self.node)
+            if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load)
+            if before[-1].lineno < node.lineno <= min(ends, default=node.lineno)
+        ]
+        return self.submodule(before[-1].value) if len(read) == 1 else ""
 
     def of_the_function(self, changed: str) -> str:
         """The source of the function in a `changed` text of the whole, in which nothing else has changed."""

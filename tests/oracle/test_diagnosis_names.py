@@ -12,9 +12,9 @@ import pytest
 from grader.author import recorder
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
-from grader.oracle.told import name_of
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
+from grader.oracle.told import name_of
 from grader.oracle.witness import Witness
 from tests.clinic import Clinic
 from tests.whole import THOROUGH, sample
