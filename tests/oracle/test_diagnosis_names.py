@@ -132,7 +132,7 @@ STRANGERS = {
         "        scores = query @ key.transpose(1, 2)\n"
         "        scores.masked_fill_(self.mask.bool()[:length, :length], -torch.inf)\n"
         "        return self.dropout((scores / key.shape[-1] ** 0.5).softmax(-1)) @ value\n",
-        {"mask_kept_as_plain_tensor"},
+        {"mask_kept_as_plain_tensor | mask_made_on_the_cpu"},
     ),
     "a plain mask of four dimensions": (
         "step09_fused_qkv",
