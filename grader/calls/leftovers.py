@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import contextlib
 import gc
 import math
 import operator
@@ -44,6 +45,28 @@ SIGNALS = [
 SUBNORMAL = 1e-40
 # Objects that code makes and that code can be kept in, or a result of it.
 MADE = (types.FunctionType, types.ModuleType, types.GeneratorType, types.CoroutineType, type, torch.Tensor, nn.Module)
+
+
+@contextlib.contextmanager
+def settings_taken_back() -> Iterator[None]:
+    """A context that takes back what its block sets for all code in this process: whether gradients are recorded,
+    torch's default dtype and device, anomaly mode, and what NumPy does about errors.
+
+    So what a file's top level sets, for an experiment of its own, decides nothing about its functions. A mode that is
+    held open (autocast, inference mode) is left as it is: only whoever opened it can close it."""
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    gradients, anomaly, errors = torch.is_grad_enabled(), torch.is_anomaly_enabled(), np.geterr()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(gradients)
+        if torch.get_default_dtype() != dtype:
+            torch.set_default_dtype(dtype)
+        if torch.get_default_device() != device:
+            torch.set_default_device(None)  # none of ours is set
+        if torch.is_anomaly_enabled() != anomaly:
+            torch.autograd.set_detect_anomaly(anomaly)
+        np.seterr(**errors)
 
 
 class Surroundings:

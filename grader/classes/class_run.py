@@ -223,18 +223,10 @@ def _save(request: Request, standings: list[Standing]) -> None:
     """Writes the class's marks into nbgrader's gradebook. Raises Impossible."""
     from grader.classes import gradebook
 
-    entries = (load(request.out, standing.file) for standing in standings)
+    entries = filter(None, (load(request.out, standing.file) for standing in standings))
+    rows = ((entry.student, entry.report, entry.error, entry.mark if request.marking else None) for entry in entries)
     try:
-        gradebook.save(
-            request.gradebook or gradebook.DEFAULT,
-            request.assignment,
-            (
-                (entry.student, entry.report, entry.error, entry.mark if request.marking else None)
-                for entry in entries
-                if entry
-            ),
-            request.steps,
-        )
+        gradebook.save(request.gradebook or gradebook.DEFAULT, request.assignment, rows, request.steps)
     except gradebook.NoGradebook as problem:
         raise Impossible(
             _(

@@ -32,7 +32,7 @@ from grader.calls import builtins
 from grader.calls.call import MAX_LEFT_OUT, MAX_SOURCE, Call, LeftOut, Load, Options, Outcome, Raised
 from grader.calls.codec import decode_call_later, decode_load, decode_outcome, encode_call, encode_outcome
 from grader.calls.framing import NEXT_STEP, PREFIX, batch_size, frame
-from grader.calls.leftovers import Surroundings
+from grader.calls.leftovers import Surroundings, settings_taken_back
 from grader.calls.responder import Responder
 from grader.calls.transfer import described
 from grader.calls.values import MAX_NAME, MAX_TEXT
@@ -157,7 +157,8 @@ def _loaded(importer: SubmissionImporter, load: Load) -> tuple[Responder, Outcom
     with responder.loading():
         try:
             try:
-                imported = importlib.import_module(f"{PACKAGE}.{load.module}")
+                with settings_taken_back():
+                    imported = importlib.import_module(f"{PACKAGE}.{load.module}")
             finally:
                 quiet()
             names.update(vars(imported))

@@ -55,9 +55,9 @@ def test_a_class_goes_on_past_one_person(tmp_path: Path, reader: LimitedProcess)
         (tmp_path / name / "step01_scores.py").write_text("def dot_product_scores(q, k): return q\n")
     for number in range(150):
         (tmp_path / "eve" / f"h{number}.py").write_text(f"#{number}\n" + "import a, b, c\n" * 17_000)
-    names = class_list.read(tmp_path)
-    students = {student.name: student for student in roster.students(tmp_path, names, "a", reader=reader)}
-    assert list(students) == names
+    listed = class_list.read(tmp_path)
+    students = {student.name: student for student in roster.students(tmp_path, listed, "a", reader=reader)}
+    assert list(students) == [person.name for person in listed]
     assert students["eve"].problem.startswith("eve can't be read (Reading it took more than 1 s")
     for name in ("ada", "zoe"):
         assert not students[name].problem and "step01_scores" in students[name].submission.sources

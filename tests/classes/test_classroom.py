@@ -88,8 +88,8 @@ def scores(entries: dict[str, Graded]) -> dict[str, float | None]:
 
 def found(submissions: Path, assignment: str = "attention") -> dict[str, roster.Student]:
     """The students of a folder, by name."""
-    names = class_list.read(submissions)
-    return {student.name: student for student in roster.students(submissions, names, assignment)}
+    listed = class_list.read(submissions)
+    return {student.name: student for student in roster.students(submissions, listed, assignment)}
 
 
 def test_of_many_files_the_list_says_how_many_more_there_are(tmp_path: Path) -> None:

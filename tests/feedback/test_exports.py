@@ -356,11 +356,16 @@ def test_a_flat_download_of_canvas(tmp_path: Path) -> None:
         "park_79_98770_work.zip",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = class_list.read(tmp_path)
-    assert names == ["kimminseo", "leejun_77", "leejun_78", "park"]
+    listed = class_list.read(tmp_path)
+    assert [person.name for person in listed] == ["kimminseo", "leejun_77", "leejun_78", "park"]
     assert left_out(tmp_path) == []
-    found = list(roster.students(tmp_path, names, "attention"))
-    assert [(one.canvas_id, one.late) for one in found] == [("1235", True), ("77", False), ("78", False), ("79", False)]
+    found = list(roster.students(tmp_path, listed, "attention"))
+    assert [(one.person.canvas_id, one.person.late) for one in found] == [
+        ("1235", True),
+        ("77", False),
+        ("78", False),
+        ("79", False),
+    ]
     assert {"step01_scores", "step02_softmax"} <= found[0].submission.sources.keys()
     assert "work.zip" in found[3].problem
     kim = standing(Graded(student="kimminseo", file="kimminseo", key="", report=FULL, canvas_id="1235", late=True))
@@ -377,9 +382,9 @@ def test_names_of_canvas_with_an_underscore_and_without_names(tmp_path: Path) ->
         "LATE_anon_12345_98768_step01_scores.py",
     ):
         (tmp_path / name).write_text("x = 1\n")
-    names = class_list.read(tmp_path)
-    found = list(roster.students(tmp_path, names, "attention"))
-    assert [(one.name, one.canvas_id, one.late) for one in found] == [
+    listed = class_list.read(tmp_path)
+    found = list(roster.students(tmp_path, listed, "attention"))
+    assert [(one.name, one.person.canvas_id, one.person.late) for one in found] == [
         ("anon_12345", "", True),
         ("anon_x7Ab2", "", False),
         ("kim_min", "1235", True),
@@ -392,12 +397,15 @@ def test_a_flat_download_of_moodle(tmp_path: Path) -> None:
     for name in ("Ada Lovelace_12_assignsubmission_file_", "김민서_13_assignsubmission_file_"):
         (tmp_path / f"{name}step01_scores.py").write_text("x = 1\n")
     (tmp_path / "김민서_13_assignsubmission_file_step02_softmax.py").write_text("x = 1\n")
-    names = class_list.read(tmp_path)
-    assert names == ["Ada Lovelace", "김민서"]
+    listed = class_list.read(tmp_path)
+    assert [person.name for person in listed] == ["Ada Lovelace", "김민서"]
     assert left_out(tmp_path) == []
-    ada, kim = roster.students(tmp_path, names, "attention")
-    assert {"step01_scores", "step02_softmax"} <= kim.submission.sources.keys() and not ada.problem + ada.canvas_id
-    one = Graded(student=ada.name, file=ada.file, key="", report=FULL, moodle_id=ada.moodle_id)
+    ada, kim = roster.students(tmp_path, listed, "attention")
+    assert {
+        "step01_scores",
+        "step02_softmax",
+    } <= kim.submission.sources.keys() and not ada.problem + ada.person.canvas_id
+    one = Graded(student=ada.name, file=ada.file, key="", report=FULL, moodle_id=ada.person.moodle_id)
     rows = table(written("moodle.csv", [standing(one)]))
     assert (rows[0]["Identifier"], rows[0]["Full name"]) == ("Participant 12", "Ada Lovelace")
 
@@ -407,9 +415,9 @@ def test_a_file_and_a_text_in_moodle_are_one_row(tmp_path: Path) -> None:
         (tmp_path / f"Ada_12_assignsubmission_{kind}").mkdir()
     (tmp_path / "Bo_13_assignsubmission_onlinetext").mkdir()
     (tmp_path / "Ada_12_assignsubmission_file" / "step01_scores.py").write_text("x = 1\n")
-    names = class_list.read(tmp_path)
-    assert names == ["Ada", "Bo"]
-    ada = next(iter(roster.students(tmp_path, names, "attention")))
+    listed = class_list.read(tmp_path)
+    assert [person.name for person in listed] == ["Ada", "Bo"]
+    ada = next(iter(roster.students(tmp_path, listed, "attention")))
     assert list(ada.submission.unread) == ["Ada_12_assignsubmission_onlinetext/"]
 
 

@@ -385,8 +385,8 @@ def left_behind(folder: Path, entries: list[Graded], submissions: Path) -> resul
 
 def test_feedback_under_the_names_of_moodle(tmp_path: Path) -> None:
     """The name, the number and the kind in front, as Moodle's import takes them apart."""
-    entries = [graded("Ada Lovelace"), graded("brook")]
-    entries[0].moodle_id, entries[0].back = "123", "Ada Lovelace_123_assignsubmission_file_"
+    known = {"moodle_id": "123", "back": "Ada Lovelace_123_assignsubmission_file_"}
+    entries = [msgspec.structs.replace(graded("Ada Lovelace"), **known), graded("brook")]
     packed = hand_back.build(tmp_path / "f.zip", left_behind(tmp_path / "class", entries, tmp_path), "moodle")
     assert (packed.count, packed.nameless) == (1, ["brook"])
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:

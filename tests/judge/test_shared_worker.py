@@ -40,11 +40,13 @@ class Module(nn.Module):
         return x + 1
 """
 SECOND = "import torch\n\ndef right(x):\n    return x * 2\n"
-# What the first step does when it is imported.
+# What is set at the top of a file is taken back.
+WHEN_CALLED = "class Right:\n    def __call__(self, x):\n        {}\n        return x\nright = Right()"
+# What the first step does when it is imported, or asked.
 LEAVES = {
-    "a default dtype": "torch.set_default_dtype(torch.float64)",
-    "a default device": "torch.set_default_device('meta')",
-    "the mode of gradients": "torch.set_grad_enabled(False)",
+    "a default dtype": WHEN_CALLED.format("torch.set_default_dtype(torch.float64)"),
+    "a default device": WHEN_CALLED.format("torch.set_default_device('meta')"),
+    "the mode of gradients": WHEN_CALLED.format("torch.set_grad_enabled(False)"),
     "a mode held open": "def hold():\n    with torch.no_grad():\n        yield\n"
     "import sys; sys.kept = hold(); next(sys.kept)",
     "inference mode": "import sys\nsys.kept = torch.inference_mode(True)\nsys.kept.__enter__()",
@@ -53,7 +55,7 @@ LEAVES = {
     "class Through(TorchDispatchMode):\n    def __torch_dispatch__(self, f, t, args=(), kwargs=None):\n"
     "        return f(*args, **(kwargs or {}))\nThrough().__enter__()",
     "autocast": "torch.autocast('cpu').__enter__()",
-    "anomaly mode": "torch.autograd.set_detect_anomaly(True)",
+    "anomaly mode": WHEN_CALLED.format("torch.autograd.set_detect_anomaly(True)"),
     "no subnormal numbers": "torch.set_flush_denormal(True)",
     "a kernel switched off": "torch.backends.mkldnn.set_flags(False)",
     "hooks of every module": "nn.modules.module.register_module_forward_hook(lambda m, i, o: o + 1)",
@@ -77,7 +79,7 @@ LEAVES = {
     "a switch of the collector": "import gc\ngc.disable()",
     "a callback of the collector": "import gc\ngc.callbacks.append(lambda *a: None)",
     "something at exit": "import atexit\natexit.register(lambda: None)",
-    "NumPy's way with errors": "import numpy\nnumpy.seterr(all='raise')",
+    "NumPy's way with errors": "import numpy\n" + WHEN_CALLED.format("numpy.seterr(all='raise')"),
     "NumPy's random stream": "import numpy\nnumpy.random.seed(1)",
     "another output": "import io, sys\nsys.stdout = io.StringIO()",
     "what it printed": "print('here')",
@@ -177,6 +179,24 @@ def test_nothing_that_is_left_reaches_the_next_step(two: Two, what: str, monkeyp
     """The process itself tells, also when its text is taken for harmless."""
     monkeypatch.setattr(shared_worker, "is_ordinary", lambda source: (True, set()))
     assert not two.handed_on(f"{QUIET}\n{(LEAVES | KEPT)[what]}\n")
+
+
+def test_settings_at_the_top_of_a_file_are_taken_back(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They decide nothing about its functions, nor about the next step."""
+    monkeypatch.setattr(shared_worker, "is_ordinary", lambda source: (True, set()))
+    sets = """
+torch.set_default_dtype(torch.float64); torch.set_default_device("meta"); torch.no_grad().__enter__()
+torch.autograd.set_detect_anomaly(True)
+import numpy
+numpy.seterr(all="raise")
+"""
+    asks = """
+def right(x):
+    assert torch.get_default_dtype() == torch.float32 and torch.ones(1).device.type == "cpu"
+    assert torch.is_grad_enabled() and not torch.is_anomaly_enabled() and numpy.geterr()["over"] == "warn"
+    return x
+"""
+    assert two.handed_on(QUIET + sets + asks)
 
 
 @pytest.mark.parametrize("code", [*LEAVES.values(), *OUT_OF_SIGHT])
