@@ -22,8 +22,8 @@ from grader.checks.catalogue import Misconception
 from grader.checks.trial import Verdict
 from grader.course.steps import Check
 from grader.course.stubs import MAX_STUB
-from grader.oracle.diagnostician import explained, name_of, nudge_of
 from grader.oracle.live import Solution
+from grader.oracle.told import explained, name_of, nudge_of
 
 Run = Callable[[smallest.Case], Verdict]
 

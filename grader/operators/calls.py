@@ -26,6 +26,7 @@ PASSES_ON = {
     "float", "flatten", "clone", "contiguous", "min", "max",
 }  # fmt: skip
 DEVICES = ("device", "dtype")
+LOWEST = ("-torch.inf", "-1e9")  # what scores are filled with where a mask hides them
 
 
 def calls(of: Definition, node: ast.Call) -> Iterator[Replacement]:
@@ -176,13 +177,20 @@ def _left_out(of: Definition, node: ast.Call, called: str) -> Iterator[Replaceme
 
 
 def _masks(of: Definition, node: ast.Call, called: str) -> Iterator[Replacement]:
-    """Yields mistakes in a `masked_fill`: no mask, a reversed one, or another value than minus infinity."""
+    """Yields mistakes in a `masked_fill`: no mask, a reversed one, or for scores another value than minus infinity; if
+    what decides is no mask, no call, or the reverse condition."""
     if called != "masked_fill" or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
         return
-    base, hidden = of.source(node.func.value), of.source(node.args[0])
+    base, hidden, value = of.source(node.func.value), of.source(node.args[0]), of.source(node.args[1])
     turned = hidden.removeprefix("~") if hidden.startswith("~") else f"~({hidden})"
+    if value not in LOWEST and "mask" not in hidden:
+        yield "part_left_out", node, base, {"part": called}
+        yield "condition_turned_round", node.args[0], turned, {}
+        return
     yield "mask_left_out", node, base, {}
     yield "mask_turned_round", node.args[0], turned, {}
+    if value not in LOWEST:
+        return
     yield "masked_with_zero", node.args[1], "0.0", {}
     yield "masked_by_product", node, f"({base} * ~({hidden}))", {}
     yield "masked_with_little", node.args[1], "-10.0", {}

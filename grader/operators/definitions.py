@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+SHAPED = {"unsqueeze", "squeeze", "view", "reshape", "transpose", "flatten"}  # methods that keep a tensor's numbers
 Replaced = ast.expr | ast.stmt
 # A family of mistakes, the node to replace, its new source, and words for the family's sentence, by their name in it.
 Replacement = tuple[str, Replaced, str, dict[str, str]]
@@ -37,32 +38,47 @@ class Definition:
         self.names |= {node.id for node in every if isinstance(node, ast.Name)}
 
     @cached_property
-    def outputs(self) -> dict[str, str]:
-        """The names of variables with a submodule's output, or the first of its outputs, to the submodule's name."""
-        every = [node for node in ast.walk(self.node) if isinstance(node, ast.Assign)]
-        targets = [target.elts[0] if isinstance(target := node.targets[0], ast.Tuple) else target for node in every]
-        names = [target.id if isinstance(target, ast.Name) else "" for target in targets]
-        calls = [node.value for node in every]
-        return {
-            name: self.submodule(value)
-            for name, value in zip(names, calls, strict=True)
-            if isinstance(value, ast.Call) and names.count(name) == 1
-        }
+    def assigned(self) -> dict[str, list[ast.Assign]]:
+        """The assignments to each variable, or to it first among several, in order."""
+        every: dict[str, list[ast.Assign]] = {}
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.Assign):
+                target = node.targets[0].elts[0] if isinstance(node.targets[0], ast.Tuple) else node.targets[0]
+                if isinstance(target, ast.Name):
+                    every.setdefault(target.id, []).append(node)
+        return every
 
     def source(self, node: ast.AST) -> str:
         """The source of a node; empty if it has none."""
         return ast.get_source_segment(self.text, node) or ""
 
     def submodule(self, node: ast.AST) -> str:
-        """The name of the submodule (`self.NAME`) that an expression is the output of, through dropout as well; else
-        empty."""
+        """The name of the submodule (`self.NAME`) that an expression is the output of, or the first of its outputs,
+        through dropout or in another shape as well; else empty, also for a variable that is read again elsewhere."""
         if isinstance(node, ast.Name):
-            return self.outputs.get(node.id, "")
+            return self._submodule_of(node)
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return ""
+        if node.func.attr in SHAPED:
+            return self.submodule(node.func.value)
         if self.source(node.func.value) != "self" or len(node.args) == 0:
             return ""
         return self.submodule(node.args[0]) if "drop" in node.func.attr else node.func.attr
+
+    def _submodule_of(self, name: ast.Name) -> str:
+        """The submodule that a variable, read here alone, is the output of; else empty."""
+        every = self.assigned.get(name.id, [])
+        before = [each for each in every if each.lineno < name.lineno]
+        if not before or not (len(every) == 1 or all(each in self.node.body for each in every)):
+            return ""
+        ends = [each.end_lineno or each.lineno for each in every if each.lineno >= name.lineno]
+        read = [
+            node
+            for node in ast.walk(self.node)
+            if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load)
+            if before[-1].lineno < node.lineno <= min(ends, default=node.lineno)
+        ]
+        return self.submodule(before[-1].value) if len(read) == 1 else ""
 
     def of_the_function(self, changed: str) -> str:
         """The source of the function in a `changed` text of the whole, in which nothing else has changed."""

@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from grader.base.language import gettext as _
 from grader.checks.catalogue import Misconception
 from grader.oracle.witness import Question, Witness
 
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-# Of processor time, after which no further misconception is tried.
-SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0  # of processor time, for all that a diagnosis runs
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
@@ -33,10 +31,14 @@ SHARE = 0.75
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
-READ_EVERY = 4  # of the questions whether there is time left
+CONFIRMED = 3  # comparisons in a check for which there has to be time before one is begun: a match is compared again
 FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
 MOST_COMPARED = 1200  # misconceptions, in search of a second mistake: each comparison may run one
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
+
+
+class _OutOfTime(Exception):
+    """What comes next would take more processor time than is left."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
     Pairs are tried if no single misconception matches, and then what edits of many steps and operators make:
-    `generated` gives the mistakes in a public name. Nothing further is tried after `seconds` of processor time.
+    `generated` gives the mistakes in a public name. A comparison is begun if `seconds` of processor time are not over
+    when it ends, by what the last one in the same check took.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Diagnostician:
         self._until = time.process_time() + seconds
         self.unwritten: AbstractSet[str] = frozenset()
         self._compared = 0
-        self._looked, self._late = 0, False
+        self._took: dict[str, float] = {}  # seconds of processor time for a comparison, by the check's name
 
     def diagnose(
         self,
@@ -90,15 +93,33 @@ class Diagnostician:
         `unwritten` met a part that is not written yet: they count neither for a misconception nor against it."""
         self.unwritten = unwritten
         by_check: dict[str, list[Misconception]] = {}
+        try:
+            self._search(questions, by_check, ask_again)
+            if len(by_check) < len(questions):
+                self._add_second_mistakes(questions, by_check, ask_again)
+        except _OutOfTime:
+            found = _unique([wrong for group in by_check.values() for wrong in group])
+            known = {each.name: [wrong for wrong in found if each.alike.get(wrong.name)] for each in questions}
+            by_check = {name: alike for name, alike in known.items() if alike} | by_check
+        return {
+            question.name: _one_form_each(self._with_pair(by_check[question.name], by_check, question))
+            for question in questions
+            if question.name in by_check
+        }
+
+    def _search(
+        self, questions: list[Question], by_check: dict[str, list[Misconception]],
+        ask_again: Callable[[Question, int], Question | None],
+    ) -> None:  # fmt: skip
+        """Adds to `by_check` the misconceptions behind each failing check."""
         in_vain: Counter[str] = Counter()
         pairs = self.pairs
         for question in questions:
-            alike = [wrong for group in by_check.values() for wrong in group if self.witness.alike(wrong, question)]
+            alike = [wrong for group in by_check.values() for wrong in group if self._alike(wrong, question)]
             matching = _unique(alike)
             if not matching and in_vain[question.about] < UNEXPLAINED:
                 consistent = self._consistent(self.misconceptions, question, questions)
-                if not consistent and not self._is_late():
-                    consistent = self._consistent(pairs, question, questions)
+                consistent = consistent or self._consistent(pairs, question, questions)
                 matching = self._confirmed(consistent, question, ask_again)
                 matching = matching or self._drawn_anew(question, questions, ask_again)
                 matching = matching or self._generated(question, questions, ask_again)
@@ -107,20 +128,11 @@ class Diagnostician:
                     pairs = [pair for pair in pairs if not question.called & pair.replaced.keys()]
             if matching:
                 by_check[question.name] = matching
-        if len(by_check) < len(questions):
-            self._add_second_mistakes(questions, by_check, ask_again)
-        return {
-            question.name: _one_form_each(self._with_pair(by_check[question.name], by_check, question))
-            for question in questions
-            if question.name in by_check
-        }
 
     def _add_second_mistakes(
-        self,
-        questions: list[Question],
-        by_check: dict[str, list[Misconception]],
+        self, questions: list[Question], by_check: dict[str, list[Misconception]],
         ask_again: Callable[[Question, int], Question | None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Adds to `by_check` a second mistake, in checks that the first one found does not explain, or the pair of both
         in checks that meet both."""
         in_vain: Counter[str] = Counter()
@@ -128,9 +140,7 @@ class Diagnostician:
         for question in questions:
             if question.name in by_check or in_vain[question.about] >= UNEXPLAINED:
                 continue
-            if (
-                self._compared >= MOST_COMPARED or self._is_late()
-            ):  # a file in which everything is wrong, or which rests on one that is
+            if self._compared >= MOST_COMPARED:  # a file in which everything is wrong, or which rests on one that is
                 return
             left = [other for other in questions if other.name not in by_check]
             every = [wrong for group in by_check.values() for wrong in group]
@@ -155,7 +165,7 @@ class Diagnostician:
         """False for a generated mistake in a name that has a mistake in `found` already, if it explains only one of the
         checks `left`: among so many, one may give the answer that the first mistake gives in another form."""
         again = any(wrong.replaced.keys() & other.replaced.keys() for other in found)
-        return not again or sum(self.witness.alike(wrong, other) for other in left) >= FEWEST
+        return not again or sum(self._alike(wrong, other) for other in left) >= FEWEST
 
     def _is_excluded(self, wrong: Misconception, found: list[Misconception], question: Question) -> bool:
         """True if another mistake found in the same name shows in this check: then its answers can't be those of
@@ -174,8 +184,8 @@ class Diagnostician:
             for wrong in self._matching([*self.misconceptions, *self.generated(other.about)], other, names):
                 if wrong.name in explained or other.about not in wrong.replaced:
                     continue
-                alike = frozenset(way.name for way in related if self.witness.alike(wrong, way))
-                refusing = frozenset(self.witness.refusing(wrong, other) - self.unwritten)
+                alike = frozenset(way.name for way in related if self._alike(wrong, way))
+                refusing = frozenset(self._refusing(wrong, other))
                 if len(alike) < FEWEST or not wrong.refused_by & refusing <= alike:
                     continue
                 if len(refusing & names) >= ALSO_REFUSED * len(refusing):
@@ -245,10 +255,10 @@ class Diagnostician:
         """
         explained: list[tuple[Misconception, int, int]] = []
         names = {other.name for other in failing}
-        for wrong in self._matching(candidates, question, names):
+        for wrong in self._matching(candidates, question, names, failing):
             # A check that another name fails says nothing about what this one would have answered.
             silent = {other.name for other in failing if other.about not in wrong.replaced}
-            alike = {other.name for other in failing if self.witness.alike(wrong, other)}
+            alike = {other.name for other in failing if self._alike(wrong, other)}
             # A random answer that was drawn otherwise says nothing either.
             random = {
                 other.name
@@ -261,7 +271,7 @@ class Diagnostician:
             if len(related & alike) < SHARE * len(related):
                 continue
             # Last, since it runs whole checks.
-            refusing = self.witness.refusing(wrong, question) - self.unwritten - silent
+            refusing = self._refusing(wrong, question) - silent
             own = wrong.refused_by & refusing
             if len(refusing & names) < ALSO_REFUSED * len(refusing) or not own <= names:
                 continue
@@ -276,20 +286,54 @@ class Diagnostician:
         return best
 
     def _matching(
-        self, candidates: list[Misconception], question: Question, names: set[str]
+        self, candidates: list[Misconception], question: Question, names: set[str], failing: Sequence[Question] = ()
     ) -> Iterator[Misconception]:
-        """Yields the candidates that give the student's answer, while there is time: those that the check is meant to
-        catch first, then those of the name that gave the failing answer. A misconception is ruled out if the student
-        passes its own checks (`names` are those that fail): the catalogue proves that it fails there."""
+        """Yields the candidates that give the student's answer: those that the check is meant to catch first, then
+        those of the name that gave the failing answer. A misconception is ruled out if the student passes its own
+        checks (`names` are those that fail), since the catalogue proves that it fails there, or if one of the checks
+        `failing` is known to contradict it."""
         seen = names | self.unwritten
         self._compared += len(candidates)
         likely = [wrong for wrong in candidates if not wrong.refused_by or wrong.refused_by & seen]
         likely.sort(key=lambda wrong: (question.name not in wrong.refused_by, question.about not in wrong.replaced))
         for wrong in likely:
-            if self._is_late():
-                return
-            if self.witness.alike(wrong, question):
+            if not self._is_ruled_out(wrong, question, failing) and self._alike(wrong, question, CONFIRMED):
                 yield wrong
+
+    def _is_ruled_out(self, wrong: Misconception, question: Question, failing: Sequence[Question]) -> bool:
+        """True if a comparison in another failing check, of a name that it replaces, has contradicted it already."""
+        asked = [other for other in failing if other is not question and other.alike.get(wrong.name) is False]
+        return any(
+            self.witness.contradicts(wrong, other) and not self.witness.undecided(wrong, other)
+            for other in asked
+            if other.about in wrong.replaced
+        )
+
+    def _alike(self, wrong: Misconception, question: Question, times: int = 1) -> bool:
+        """Whether the check ends for the misconception as for the student. Raises _OutOfTime if `times` as many seconds
+        as the last comparison in this check took are not left."""
+        if wrong.name not in question.alike:
+            begun = self._require(times * self._took.get(question.name, 0.0))
+            self.witness.alike(wrong, question)
+            self._took[question.name] = time.process_time() - begun
+        return question.alike[wrong.name]
+
+    def _refusing(self, wrong: Misconception, question: Question) -> set[str]:
+        """The names of the checks that refuse the misconception, without those that met what is not written yet. Raises
+        _OutOfTime."""
+        found = set()
+        for check in self.witness.asked.checks.keys() - self.unwritten:
+            self._require(self._took.get(check, 0.0))
+            if self.witness.is_refused(wrong, check, question):
+                found.add(check)
+        return found
+
+    def _require(self, seconds: float) -> float:
+        """The processor time now, in seconds. Raises _OutOfTime if so many seconds are not left."""
+        now = time.process_time()
+        if now + seconds > self._until:
+            raise _OutOfTime
+        return now
 
     def _drawn_anew(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
@@ -314,18 +358,11 @@ class Diagnostician:
             again = ask_again(question, question.seed + further)
             if again is None:
                 break
-            left = [wrong for wrong in matching if self.witness.alike(wrong, again)]
+            left = [wrong for wrong in matching if self._alike(wrong, again)]
             matching = left or [wrong for wrong in matching if self.witness.repeats(wrong, again)]
             if len({wrong.called for wrong in matching}) <= 1:
                 break
         return matching
-
-    def _is_late(self) -> bool:
-        """True once the processor time is used up; the clock, which is a call of the system, is read now and then."""
-        if not self._late and self._looked % READ_EVERY == 0:
-            self._late = time.process_time() > self._until
-        self._looked += 1
-        return self._late
 
     def _generated(
         self, question: Question, failing: list[Question], ask_again: Callable[[Question, int], Question | None]
@@ -334,11 +371,9 @@ class Diagnostician:
         and gives them again under another draw; alone in a list, which is empty if none does."""
         related = [other for other in failing if other.about == question.about and other is not question]
         for wrong in self.generated(question.about):
-            if self._is_late():
-                break
-            if not self.witness.alike(wrong, question):
+            if self._is_ruled_out(wrong, question, related) or not self._alike(wrong, question, CONFIRMED):
                 continue
-            alike = [other for other in related if self.witness.alike(wrong, other)]
+            alike = [other for other in related if self._alike(wrong, other)]
             rest = [other for other in related if other not in alike]
             random = [other for other in rest if self.witness.undecided(wrong, other)]
             if any(self.witness.contradicts(wrong, other) for other in rest):
@@ -353,41 +388,6 @@ def of_step(step: Solution, witness: Witness) -> Diagnostician:
     """The diagnostician of a step, with the time that its track gives a diagnosis."""
     seconds = SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
-
-
-def name_of(matching: list[Misconception]) -> str:
-    """A diagnosis as reports name it: `a | b` for one of two that can't be distinguished, `a + b` for both at once."""
-    return " | ".join(wrong.called for wrong in matching)
-
-
-def explained(matching: list[Misconception]) -> list[str]:
-    """The lines of text of a diagnosis: what was done and why it is wrong; what each did, of several that can't be
-    distinguished."""
-    if len(matching) > 1:
-        return [
-            _("One of these is the cause:"),
-            *(f"- {' '.join(_what(part) for part in _parts(wrong))}" for wrong in matching),
-        ]
-    parts = _parts(matching[0])
-    if len(parts) == 1:
-        return [_("diagnosis  {what} {why}").format(what=_what(parts[0]), why=_(parts[0].why, **parts[0].words))]
-    return [_("Two mistakes were made:"), *(f"- {_what(part)} {_(part.why, **part.words)}" for part in parts)]
-
-
-def nudge_of(matching: list[Misconception]) -> str:
-    """The question of a diagnosis that helps without telling, in the language in use: that of its first
-    misconception."""
-    return _(matching[0].nudge, **matching[0].words)
-
-
-def _what(wrong: Misconception) -> str:
-    """A sentence on what was done, in the language in use."""
-    return _(wrong.what, **wrong.words)
-
-
-def _parts(wrong: Misconception) -> tuple[Misconception, ...]:
-    """The two misconceptions of a pair; another one alone."""
-    return wrong.parts or (wrong,)
 
 
 def _one_form_each(matching: list[Misconception]) -> list[Misconception]:

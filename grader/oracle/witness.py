@@ -165,14 +165,12 @@ class Witness:
         last = question.answers[-1]
         return len(prints) == len(question.answers) and agree_in(prints[-1], last, question.device, exactly=True)
 
-    def refusing(self, wrong: Misconception, question: Question) -> Set[str]:
-        """The names of the checks that the misconception fails by an answer of a name that it replaces, under the seed
-        and on the device of the question. If it fails by a name that only uses one of those, the student need not use
-        it."""
-        every = {check: self.asked.answers(wrong, check, question) for check in self.asked.checks}
-        return {
-            name for name, replies in every.items() if replies and replies.refused and replies.about in wrong.replaced
-        }
+    def is_refused(self, wrong: Misconception, check: str, question: Question) -> bool:
+        """Whether the misconception fails the check with this name by an answer of a name that it replaces, under the
+        seed and on the device of the question. If it fails by a name that only uses one of those, the student need not
+        use it."""
+        replies = self.asked.answers(wrong, check, question)
+        return replies is not None and bool(replies.refused) and replies.about in wrong.replaced
 
     def undecided(self, wrong: Misconception, question: Question) -> bool:
         """Whether the misconception, found not to be `alike`, first differs from the student in an answer that is

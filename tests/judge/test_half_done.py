@@ -24,12 +24,12 @@ HALVES = [
     ("step05", ["dropout"], ("1.0 / (1.0 - p)", "1.0"), "not_scaled"),
     ("step05", ["dropout", "Dropout"], ("dropout(x, self.p, self.training)", "dropout(x, self.p)"),
      "mode_not_looked_at"),
-    ("step08", ["MultiHeadAttentionWrapper"], ("dim=-1", "dim=1"), "heads_concatenated_along_tokens"),
+    ("step08", ["MultiHeadAttentionWrapper"], ("dim=-1", "dim=1"), "another_dimension"),
     ("step08", ["MultiHeadAttention"], (" / math.sqrt(key.shape[-1])", ""), "not_scaled"),
-    ("step09", ["fuse_qkv"], ("dim=0", "dim=1"), "concatenated_as_columns"),
+    ("step09", ["fuse_qkv"], ("dim=0", "dim=1"), "another_dimension"),
     ("step09", ["CausalSelfAttention"], ("softmax(dim=-1)", "softmax(dim=-2)"), "softmax_over_queries"),
     ("step10", ["attention_matrix_bytes"], ("num_heads * num_tokens", "num_tokens"), "one_head_counted"),
-    ("step10", ["sdpa"], ("dropout_p if training else 0.0", "dropout_p"), "sdpa_drops_in_eval"),
+    ("step10", ["sdpa"], ("dropout_p if training else 0.0", "dropout_p"), "argument_not_used"),
     ("step10", ["flash_attention", "future"], ("context * rescale", "context"), "context_not_rescaled"),
     ("step11", ["LayerNorm"], ("torch.sqrt(variance + self.eps)", "(variance.sqrt() + self.eps)"),
      "eps_outside_the_root"),
@@ -97,7 +97,7 @@ def test_a_part_that_is_not_in_the_file_hides_none_either(grader: Grader) -> Non
     result = graded(grader, name, source)
     told = leading(result.checks)
     assert told is not None
-    assert told.misconception == "heads_concatenated_along_tokens", told.message
+    assert told.misconception == "another_dimension", told.message
     assert "MultiHeadAttention: not written yet" in terminal.parts(result)
 
 

@@ -12,9 +12,9 @@ import pytest
 from grader.author import recorder
 from grader.course.submissions import Submission
 from grader.judge.grader import Grader
-from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
 from grader.oracle.tape import Tape
+from grader.oracle.told import name_of
 from grader.oracle.witness import Witness
 from tests.clinic import Clinic
 from tests.whole import THOROUGH, sample
@@ -238,7 +238,7 @@ STRANGERS = {
         "        if self.held is not None:\n"
         "            key, value = torch.cat((self.held[0], key), 2), torch.cat((self.held[1], value), 2)\n"
         "        self.held, self.length = (key, value), key.shape[2]\n        return self.held\n",
-        {"full_too_early"},
+        {"boundary_counted_in"},
     ),
     "short texts refused, and what is right rounded otherwise": (
         "step25_window",

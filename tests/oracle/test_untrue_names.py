@@ -171,7 +171,7 @@ class Dropout(nn.Module):
     ("wrong", "called"),
     [
         ("sum(head(x) for head in self.heads)", "heads_summed"),
-        ("torch.cat([head(x) for head in self.heads], dim=1)", "heads_concatenated_along_tokens"),
+        ("torch.cat([head(x) for head in self.heads], dim=1)", "another_dimension"),
     ],
 )
 def test_a_dropout_of_ones_own_hides_no_name(grader: Grader, wrong: str, called: str) -> None:

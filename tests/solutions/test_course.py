@@ -19,8 +19,8 @@ from grader.checks.trial import Verdict, run_check
 from grader.course import stubs
 from grader.course.choice import CORE, match_step
 from grader.oracle.cache import CachedOracle
-from grader.oracle.diagnostician import name_of
 from grader.oracle.live import Solution, solutions
+from grader.oracle.told import name_of
 from grader.sandbox import preload
 from tests.clinic import Clinic
 from tests.whole import SAMPLED, THOROUGH, WHOLE, sample
