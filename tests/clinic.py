@@ -53,11 +53,13 @@ class Clinic:
         random numbers in another order than the catalogue does; `generated`: what operators make is tried too.
         """
         student = (OtherDraws if other_draws else LocalBackend)(self.step.responder(replaced))
+        verdicts = self.verdicts(student, seed)
         questions = [
-            self._question(name, verdict, seed)
-            for name, verdict in self.verdicts(student, seed).items()
-            if verdict.status == "fail"
+            self._question(name, verdict, seed) for name, verdict in verdicts.items() if verdict.status == "fail"
         ]
+        for name, verdict in verdicts.items():
+            if verdict.status == "pass":
+                self._witness.note_passed(name, verdict.called)
 
         def ask_again(question: Question, further: int) -> Question | None:
             further = self._witness.asked.seed(further) if isinstance(self._witness.asked, Tape) else further

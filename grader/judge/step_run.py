@@ -300,6 +300,9 @@ class DeviceRun:
         unwritten = {ending.check.name for ending in self.endings if ending.is_unwritten}
         if not questions or self.student.could_not_start:  # nothing was answered that could be a mistake's
             return {}
+        for ending in self.endings:
+            if ending.verdict.status == "pass":
+                self.answers.witness.note_passed(ending.check.name, ending.verdict.called)
         return of_step(self.step, self.answers.witness).diagnose(questions, self._ask_again, unwritten)
 
     @cached_property

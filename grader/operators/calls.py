@@ -112,7 +112,7 @@ def everywhere(of: Definition, node: ast.FunctionDef) -> Iterator[Replacement]:
     """Yields the function with another dimension in all of its calls that work along one, if they share it."""
     text, called = of.source(node), re.findall(r"\b(\w++)\([^()]{0,200}?dim=(-?\d)", of.source(node))
     if len(called) > 1 and len({dim for _call, dim in called}) == 1:
-        for other in ("-1", "-2", "-3", "0", "1"):
+        for other in ("-1", "-2", "-3", "0", "1", "(-2, -1)"):
             if other != called[0][1]:
                 new = text.replace(f"dim={called[0][1]}", f"dim={other}")
                 yield "another_dimension", node, new, {"call": called[0][0]}

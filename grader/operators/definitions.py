@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 SHAPED = {"unsqueeze", "squeeze", "view", "reshape", "transpose", "flatten"}  # methods that keep a tensor's numbers
 Replaced = ast.expr | ast.stmt
@@ -50,7 +51,10 @@ class Definition:
 
     def source(self, node: ast.AST) -> str:
         """The source of a node; empty if it has none."""
-        return ast.get_source_segment(self.text, node) or ""
+        if getattr(node, "end_lineno", None) is None:
+            return ""
+        start, end = self._span(node)
+        return self._raw[start:end].decode()
 
     def submodule(self, node: ast.AST) -> str:
         """The name of the submodule (`self.NAME`) that an expression is the output of, or the first of its outputs,
@@ -88,11 +92,23 @@ class Definition:
 
     def with_new(self, node: Replaced, new: str) -> str:
         """The text with the source `new` in place of a node."""
-        lines = self.text.encode().splitlines(keepends=True)
-        raw, before = b"".join(lines), [0, *itertools.accumulate(len(line) for line in lines)]
-        start = before[node.lineno - 1] + node.col_offset
-        end = before[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        return (raw[:start] + new.encode() + raw[end:]).decode()
+        start, end = self._span(node)
+        return (self._raw[:start] + new.encode() + self._raw[end:]).decode()
+
+    def _span(self, node: Any) -> tuple[int, int]:
+        """The places in `_raw` where a node begins and ends."""
+        rows = self._rows
+        return rows[node.lineno - 1] + node.col_offset, rows[node.end_lineno - 1] + node.end_col_offset
+
+    @cached_property
+    def _raw(self) -> bytes:
+        """The text as bytes, which ast counts columns in."""
+        return self.text.encode()
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """The places in `_raw` where the lines begin."""
+        return [0, *itertools.accumulate(len(line) for line in self._raw.splitlines(keepends=True))]
 
 
 def functions(text: str) -> Iterator[Definition]:

@@ -340,7 +340,7 @@ class Diagnostician:
     ) -> list[Misconception]:
         """The candidates with numbers that no seed repeats, identified under further seeds by the statistics of their
         draws, which one sample may hide. Empty if none matches."""
-        candidates = [wrong for wrong in self.misconceptions if wrong.own_draws]
+        candidates = [wrong for wrong in self.misconceptions if wrong.own_draws and question.name in wrong.refused_by]
         for further in range(1, FURTHER_DRAWS + 1) if candidates else ():
             again = [ask_again(other, other.seed + further) for other in failing]
             others = [other for other in again if other is not None]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 from functools import cache, cached_property, partial
 from typing import Any
 
-from grader.base import mistakes
 from grader.base.mistakes import Unreadable
 from grader.checks.catalogue import Misconception
 from grader.operators.changes import ChangedText, changes, families
@@ -69,7 +68,7 @@ class GeneratedMistakes:
 
     def _misconception(self, name: str, number: int, change: ChangedText) -> Misconception:
         """A change as a misconception of the public name, the `number`-th there, compiled at first use."""
-        said = mistakes.of_many_steps().entries[change.family].said
+        said = self._ways.entries_of_many_steps[change.family].said
         return Misconception(
             f"{name}.{change.family}.{number}", "", Replacements([name], lambda: self._compiled(change, name)), *said,
             form_of=change.family, words=change.words,

@@ -22,6 +22,7 @@ from grader.checks.trial import Trial, Verdict
 from grader.oracle import randomness
 from grader.oracle.fingerprints import Print, agree_in, clearly_apart, far_nearer, fingerprint
 from grader.oracle.likeness import same_size, size_measured
+from grader.oracle.wrong_ways import Replacements
 
 # A misconception as it is; in another random stream; in a file in which nothing uses it.
 USUAL, OTHER_STREAM, ALONE = range(3)
@@ -60,11 +61,11 @@ class Question:
     def counts(self, index: int, replaced: Collection[str]) -> bool:
         """True if the student's answer at this index (from 0) says something about code that replaces these names: an
         answer of one of them that was wrong, the one that was refused, or the last one, which may have shown what was
-        wrong in it. What was right, or is wrong in another name, says nothing: what is wrong there ends its check
-        there, and a right answer may differ from a right one by more than a mistake's does from itself, as scores of
-        1000 let it."""
-        theirs = self.answers[index]
-        if theirs is self.verdict.failure.about or index == len(self.answers) - 1:
+        wrong in a refused one of another name. What was right, or is wrong in another name, says nothing: what is wrong
+        there ends its check there, and a right answer may differ from a right one by more than a mistake's does from
+        itself, as scores of 1000 let it."""
+        theirs, refused = self.answers[index], self.verdict.failure.about
+        if theirs is refused or (index == len(self.answers) - 1 and (refused is None or refused.name not in replaced)):
             return True
         return theirs.name in replaced and not theirs.right
 
@@ -104,6 +105,10 @@ class AnswerSource(Protocol):
 
     checks: Mapping[str, Any]
 
+    def note_passed(self, check: str, called: Set[str]) -> None:
+        """Takes the public names that a check calls until it passes: it can't refuse code that touches none of them."""
+        return
+
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
@@ -125,6 +130,7 @@ class Witness:
         """Takes the misconceptions' answers from `asked`."""
         self.asked = asked
         self.both = asked.both
+        self.note_passed = asked.note_passed
 
     def alike(self, wrong: Misconception, question: Question) -> bool:
         """Whether the check ends for the misconception as for the student: failed, after the same answers of the names
@@ -250,14 +256,20 @@ class AskedHere(AnswerSource):
         self._backend, self._reference, self._touched = backend, reference, touched
         self.checks = {check.__name__: check for check in checks}
         self._known: dict[tuple[str, str, int, str, int], Replies] = {}
+        self._called: dict[str, Set[str]] = {}
         self._combined: dict[tuple[str, str], Misconception] = {}
+
+    def note_passed(self, check: str, called: Set[str]) -> None:
+        """Takes the public names that a check calls until it passes."""
+        self._called[check] = called
 
     def answers(
         self, wrong: Misconception, check: str, question: Question, form: int = USUAL, until: Question | None = None
     ) -> Replies | None:
         """The answers of a misconception, by running the check from its first call on: a module's state depends on the
         earlier ones. Cached; see `AnswerSource`."""
-        if until is not None and not until.called & self._touched(wrong.replaced):
+        called = until.called if until is not None else self._called.get(check)
+        if called is not None and not called & self._touched(wrong.replaced):
             return None  # all that was called is right in it
         key = wrong.name, check, question.seed, question.device, form
         replies = self._known.setdefault(key, Replies())
@@ -279,10 +291,14 @@ class AskedHere(AnswerSource):
         return replies
 
     def both(self, first: Misconception, second: Misconception) -> Misconception | None:
-        """A pair of misconceptions that replace different names, as one; cached."""
+        """A pair of misconceptions that replace different names, as one, in which one may use the other; cached."""
         names = first.name, second.name
         if names not in self._combined:
-            self._combined[names] = paired(first, second, {**first.replaced, **second.replaced})
+            replaced = {**first.replaced, **second.replaced}
+            for user, used in ((first, second), (second, first)):
+                if isinstance(user.replaced, Replacements) and user.replaced.keys() & self._touched(used.replaced):
+                    replaced |= user.replaced.over(used.replaced)
+            self._combined[names] = paired(first, second, replaced)
         return self._combined[names]
 
 

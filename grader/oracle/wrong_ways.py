@@ -8,6 +8,7 @@ import linecache
 import math
 import os
 import re
+import sys
 import textwrap
 import tokenize
 import warnings
@@ -31,6 +32,7 @@ from grader.checks.catalogue import Misconception, paired
 
 # Regions that no stub has.
 OWN = re.compile(r"^### BEGIN SOLUTION$(?:\n(?!### (?:BEGIN|END) SOLUTION$)[^\n]*+)*+\n### END SOLUTION$", re.MULTILINE)
+WORDS = r"\w+|[^\w\s]"  # of a text: its words and signs
 AT_HAND = {"math": math, "torch": torch, "nn": nn, "F": functional, "Tensor": Tensor}  # what a block need not import
 
 
@@ -44,6 +46,16 @@ class Replacements(Mapping[str, Any]):
     @cached_property
     def _values(self) -> dict[str, Any]:
         return self._make()
+
+    def over(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The replacements, made once more, in which these parts (by name) are used in place of the reference's."""
+        made = self._make()
+        for value in made.values():
+            for function in [*vars(value).values()] if isinstance(value, type) else [value]:
+                names = getattr(function, "__globals__", None)
+                if names is not None and names is not vars(sys.modules[names["__name__"]]):
+                    names.update(parts)
+        return made
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
@@ -88,19 +100,26 @@ class Text:
         match. Raises Unreadable if there is no such definition."""
         if name not in self.definitions:
             raise Unreadable(_("{place}: the reference defines no {name}.", place=way.place, name=name))
-        text = self.definitions[name]
-        return (_smallest(text, match, new) for match in re.finditer(pattern(old), text)) if old.strip() else iter(())
+        text, words = self.definitions[name], re.findall(WORDS, old)
+        if not words or any(word not in text for word in words):  # to compile its pattern would take longer
+            return iter(())
+        return (_smallest(text, match, new) for match in re.finditer(pattern(old), text))
 
     def of_many_steps(self, name: str) -> Iterator[tuple[str, str]]:
         """Yields the mistakes of many steps that fit this definition, each by its name, with the changed source, unless
         that is no Python, as with one argument twice."""
-        for entry in mistakes.of_many_steps(self.solutions).entries.values():
+        for entry in self.entries_of_many_steps.values():
             for way in entry.ways:
                 if not way.facts.names or name in way.facts.names:
                     places = [set(self._edits(way, name, old, new)) for old, new in hunks(way.code)]
                     text = _with_edits(self.definitions[name], sorted(set().union(*places)), way.place)
                     if all(places) and text != self.definitions[name] and not invalid(text, name):
                         yield entry.name, text
+
+    @cached_property
+    def entries_of_many_steps(self) -> dict[str, mistakes.Entry]:
+        """The mistakes that are made in many steps, by name."""
+        return mistakes.of_many_steps(self.solutions).entries
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -301,7 +320,7 @@ def hunks(code: str) -> Iterator[tuple[str, str]]:
 
 def pattern(words: str) -> str:
     """A regular expression for the words and signs of a text, with any space between them."""
-    parts = re.findall(r"\w+|[^\w\s]", words)
+    parts = re.findall(WORDS, words)
     expression = ""
     for before, part in zip(["", *parts], parts, strict=False):
         between = r"\s+" if re.match(r"\w", before[-1:]) and re.match(r"\w", part) else r"\s*" if before else ""
