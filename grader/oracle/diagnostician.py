@@ -22,7 +22,7 @@ from grader.oracle.witness import Question, Witness
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0  # of processor time, for all that a diagnosis runs
+SECONDS_IN_THE_CORE, SECONDS = 1.5, 4.5  # of processor time: on a quiet machine all but the longest take 1 and 3
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75

@@ -30,7 +30,8 @@ from grader.oracle.likeness import (
 
 RAISED = ["raised"]
 SHORT = 1 << 14  # elements of a tensor for which the weights of its sums are kept
-CLEARLY = 1e-2  # of the sum of the sizes: two answers this far apart differ by more than rounding
+CLEARLY = 1e-2  # of the sum of the sizes: two answers this far apart differ by more than rounding to halves
+EXACTLY = 1e-3  # and to more digits
 FLOOR = 1e-3  # below this, a difference can't be distinguished from rounding
 FAR_NEARER = 1e-3  # of the distance to the right answer: one this near to a mistake's is that mistake, made otherwise
 
@@ -194,7 +195,10 @@ def clearly_apart(recorded: Print, exchange: Exchange, device: str) -> bool:
     if not theirs.has_form_of(recorded):
         return False
     without_gradients = len(_floating(looked_at(exchange.call, outcome).value))  # which come behind
-    return any(far > CLEARLY * size for _dtype, size, far in islice(theirs.distances(recorded), without_gradients))
+    return any(
+        far > (CLEARLY if dtype.itemsize < 4 else EXACTLY) * size
+        for dtype, size, far in islice(theirs.distances(recorded), without_gradients)
+    )
 
 
 def far_nearer(recorded: Print, exchange: Exchange, right: Any, device: str) -> bool:

@@ -57,6 +57,10 @@ class Replacements(Mapping[str, Any]):
                     names.update(parts)
         return made
 
+    def __contains__(self, name: object) -> bool:
+        """Whether the mistake replaces this name; compiles nothing, as Mapping's own would."""
+        return name in self._names
+
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
             raise KeyError(name)

@@ -21,7 +21,7 @@ from tests.clinic import Clinic
 FOLDERS = {folder.name: folder for folder in paths.SOLUTIONS.glob("*/step*")}
 
 
-def graded(grader: Grader, number: int, *changes: tuple[str, str]) -> StepResult:
+def graded(grader: Grader, number: int, *changes: tuple[str, str], seed: int = 3) -> StepResult:
     """A step's result, its reference changed in some places and the steps before it right."""
     name = next(name for name in FOLDERS if name.startswith(f"step{number:02}_"))
     solved = {
@@ -33,7 +33,7 @@ def graded(grader: Grader, number: int, *changes: tuple[str, str]) -> StepResult
         assert right in solved[name], "the reference has changed"
         solved[name] = solved[name].replace(right, wrong)
     sources = {before: (f"{before}.py", source) for before, source in solved.items()}
-    (step,) = grader.grade(submissions.Submission("wrong", sources), [name], device="cpu", seed=3).steps
+    (step,) = grader.grade(submissions.Submission("wrong", sources), [name], device="cpu", seed=seed).steps
     return step
 
 
