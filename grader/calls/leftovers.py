@@ -54,16 +54,15 @@ def settings_taken_back() -> Iterator[None]:
 
     So what a file's top level sets, for an experiment of its own, decides nothing about its functions. A mode that is
     held open (autocast, inference mode) is left as it is: only whoever opened it can close it."""
-    dtype, device = torch.get_default_dtype(), torch.get_default_device()
-    gradients, anomaly, errors = torch.is_grad_enabled(), torch.is_anomaly_enabled(), np.geterr()
+    dtype, gradients, anomaly = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
+    errors = np.geterr()
     try:
         yield
     finally:
         torch.set_grad_enabled(gradients)
         if torch.get_default_dtype() != dtype:
             torch.set_default_dtype(dtype)
-        if torch.get_default_device() != device:
-            torch.set_default_device(None)  # none of ours is set
+        torch.set_default_device(None)  # none of ours is set; to ask for one that isn't there would raise
         if torch.is_anomaly_enabled() != anomaly:
             torch.autograd.set_detect_anomaly(anomaly)
         np.seterr(**errors)
