@@ -159,7 +159,8 @@ class StepRun:
 
     def _device_run(self, student: WorkerBackend, device: str, devices: int) -> DeviceRun:
         """The run of the checks on a device, one of so many, not started yet."""
-        return DeviceRun(self._step, student, self._answers, device, devices, not self._load.public, self._tell)
+        shows_values, patience = not self._load.public, self._limits.patience
+        return DeviceRun(self._step, student, self._answers, device, devices, shows_values, self._tell, patience)
 
     def _note(self, run: DeviceRun) -> None:
         """Adds the results of one device, with the worker's output unless a reference ran in its process."""
@@ -179,7 +180,7 @@ class StepRun:
         load = msgspec.structs.replace(self._load, sources=sources)
         student = WorkerBackend(self._launcher, load, limits_on(run.device, self._limits))
         try:
-            return DeviceRun(self._step, student, self._answers, run.device).diagnoses_like(run)
+            return DeviceRun(self._step, student, self._answers, run.device, patience=run.patience).diagnoses_like(run)
         finally:
             student.close()
 
@@ -187,7 +188,8 @@ class StepRun:
 @dataclass
 class DeviceRun:
     """The checks of a step on one device: how each ended, the misconceptions behind those that fail, and, if values
-    may be shown, a smaller case of what is too large to show. `devices` share the points of each."""
+    may be shown, a smaller case of what is too large to show. `devices` share the points of each; `patience` multiplies
+    the time of the diagnosis."""
 
     step: Solution
     student: WorkerBackend
@@ -196,6 +198,7 @@ class DeviceRun:
     devices: int = 1
     shows_values: bool = True
     tell: Callable[[Asking], None] | None = None
+    patience: float = 1.0
     endings: list[Ending] = field(default_factory=list)
     _again: dict[tuple[str, int], Question | None] = field(default_factory=dict)
 
@@ -303,7 +306,8 @@ class DeviceRun:
         for ending in self.endings:
             if ending.verdict.status == "pass":
                 self.answers.witness.note_passed(ending.check.name, ending.verdict.called)
-        return of_step(self.step, self.answers.witness).diagnose(questions, self._ask_again, unwritten)
+        diagnostician = of_step(self.step, self.answers.witness, self.patience)
+        return diagnostician.diagnose(questions, self._ask_again, unwritten)
 
     @cached_property
     def _own_names(self) -> set[str]:

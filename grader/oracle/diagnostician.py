@@ -22,7 +22,7 @@ from grader.oracle.witness import Question, Witness
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-SECONDS_IN_THE_CORE, SECONDS = 1.5, 4.5  # of processor time: on a quiet machine all but the longest take 1 and 3
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0  # of processor time, for all that a diagnosis runs
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
@@ -31,7 +31,7 @@ SHARE = 0.75
 ALSO_REFUSED = 0.5
 UNEXPLAINED = 3  # failing checks of one public name searched without success before its rest is left unexplained
 FURTHER_DRAWS = 3
-CONFIRMED = 3  # comparisons in a check for which there has to be time before one is begun: a match is compared again
+CONFIRMED = 3  # comparisons in a check for which there has to be time before one starts: a match is compared again
 FEWEST = 2  # checks that each of two mistakes in one name has to explain: one alone may be a coincidence
 MOST_COMPARED = 1200  # misconceptions, in search of a second mistake: each comparison may run one
 MOST_SEARCHED = 6  # failing checks of one public name in which a second mistake is looked for
@@ -63,7 +63,7 @@ class Diagnostician:
     """Puts the student's calls to a step's misconceptions and pairs of them.
 
     Pairs are tried if no single misconception matches, and then what edits of many steps and operators make:
-    `generated` gives the mistakes in a public name. A comparison is begun if `seconds` of processor time are not over
+    `generated` gives the mistakes in a public name. A comparison starts if `seconds` of processor time are not over
     when it ends, by what the last one in the same check took.
     """
 
@@ -313,9 +313,9 @@ class Diagnostician:
         """Whether the check ends for the misconception as for the student. Raises _OutOfTime if `times` as many seconds
         as the last comparison in this check took are not left."""
         if wrong.name not in question.alike:
-            begun = self._require(times * self._took.get(question.name, 0.0))
+            start = self._require(times * self._took.get(question.name, 0.0))
             self.witness.alike(wrong, question)
-            self._took[question.name] = time.process_time() - begun
+            self._took[question.name] = time.process_time() - start
         return question.alike[wrong.name]
 
     def _refusing(self, wrong: Misconception, question: Question) -> set[str]:
@@ -384,9 +384,9 @@ class Diagnostician:
         return []
 
 
-def of_step(step: Solution, witness: Witness) -> Diagnostician:
-    """The diagnostician of a step, with the time that its track gives a diagnosis."""
-    seconds = SECONDS_IN_THE_CORE if step.track == "core" else SECONDS
+def of_step(step: Solution, witness: Witness, patience: float = 1.0) -> Diagnostician:
+    """The diagnostician of a step, with the time of its track for a diagnosis, multiplied by `patience`."""
+    seconds = patience * (SECONDS_IN_THE_CORE if step.track == "core" else SECONDS)
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
 
 

@@ -86,7 +86,7 @@ class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class LazyOps:
-    """Stands in for `torch.ops.prims`, whose ops come with the kernels in Python."""
+    """A stand-in for `torch.ops.prims`, whose ops come with the kernels in Python."""
 
     def __getattr__(self, name: str) -> Any:
         import torch

@@ -119,7 +119,7 @@ def test_a_module_is_called_once(trusted: bool) -> None:
 
 
 class Changes(nn.Module):
-    """A module that is none once it is made."""
+    """A module that is of another class once it is made."""
 
     def __init__(self) -> None:
         super().__init__()

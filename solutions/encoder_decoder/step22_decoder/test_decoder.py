@@ -408,7 +408,7 @@ def _repeated(mask: Tensor | None, times: int) -> Tensor | None:
 
 def _are_heard(answer: Answer, shape: tuple[int, ...], heard: list[tuple[Tensor, str]]) -> None:
     # Of an answer's batches of this shape, the first is of what was given, and each of the others of a change. Fails
-    # unless the change moves the results of those who hear it, (B, T), and of nobody else.
+    # unless the change moves the results at the positions that see it, (B, T), and at no others.
     batches, *rest = shape
     before, *others = _in_eval(answer, (batches * (1 + len(heard)), *rest)).split(batches)
     for after, (hearing, what) in zip(others, heard, strict=True):
@@ -416,7 +416,7 @@ def _are_heard(answer: Answer, shape: tuple[int, ...], heard: list[tuple[Tensor,
         gap = float(moved.masked_fill(hearing, 0.0).max())
         sentence = _("A change of {what} moved results by up to {gap:.2g} where it is hidden.")
         holds(gap <= NO_EFFECT, sentence.format(what=what, gap=gap))
-        sentence = _("A change of {what} does not show in the result of somebody to whom it is shown.")
+        sentence = _("A change of {what} does not show at a position that may see it.")
         holds(float(moved.masked_fill(~hearing, torch.inf).min()) >= SOME_EFFECT, sentence.format(what=what))
 
 
