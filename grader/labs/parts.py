@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,10 @@ from typing import Any, Literal
 
 from grader.base import paths
 from grader.base.language import gettext as _
+from grader.calls.leftovers import settings_taken_back
 from grader.course import stubs, submissions
 from grader.report.terminal import plain
+from grader.sandbox.importer import PACKAGE, SubmissionImporter
 
 Whose = Literal["yours", "reference", "kit"]
 Statuses = dict[str, tuple[str, float | None, float]]  # a step's status, its score if it has one, and the most possible
@@ -122,7 +124,9 @@ def _part(need: Need, folder: Path, is_learners: bool) -> StepCode | None:
     if need.package == "triton":
         os.environ["TRITON_INTERPRET"] = "0"  # Triton reads it when it is imported
     if is_learners:
-        return StepCode(need.step, "yours", _names_of(learners(folder, need.step), need, shown(folder, need.step)))
+        return StepCode(
+            need.step, "yours", _names_of(learners(folder, need.step, need.names), need, shown(folder, need.step))
+        )
     try:
         reference = paths.step_folder(need.step) / "reference.py"
     except FileNotFoundError:
@@ -151,18 +155,67 @@ def is_written(file: Path) -> bool:
     return file.is_file() and not stubs.is_untouched(file.read_text(encoding="utf-8", errors="replace"))
 
 
-def learners(folder: Path, step: str) -> types.ModuleType:
+def learners(folder: Path, step: str, names: Collection[str] = ()) -> types.ModuleType:
     """Imports a step from the learner's folder as `exercises.STEP`, whatever the folder is called, and returns the
-    module; modules of another folder are forgotten. Raises Stop for an error in the learner's code."""
-    held = sys.modules.get("exercises")
-    if held is None or list(held.__path__) != [str(folder)]:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "exercises"]:
-            del sys.modules[name]
-        package = types.ModuleType("exercises")
-        package.__path__ = [str(folder)]
-        sys.modules["exercises"] = package
-    with blamed_on(folder):
-        return importlib.import_module(f"exercises.{step}")
+    module; modules of another folder are forgotten. Raises Stop for a file that is no Python, or that lacks one of
+    these names since a line of it raised."""
+    held = _importer()
+    if held is None or held.folder != folder:
+        import_from(folder)
+    return imported(step, names)
+
+
+def import_from(folder: Path) -> None:
+    """Has imports find the learner's files in this folder, by the same names as in a worker and without the lines that
+    raise. Modules of any other folder are forgotten."""
+    if held := _importer():
+        held.forget()
+        sys.meta_path.remove(held)
+    sys.meta_path.insert(0, FolderImporter(folder))
+
+
+def imported(step: str, names: Collection[str] = ()) -> types.ModuleType:
+    """The module of a step in the folder that was given to `import_from`. Raises Stop as `learners` does."""
+    importer = _importer()
+    assert importer is not None
+    with blamed_on(importer.folder), settings_taken_back():
+        module = importlib.import_module(f"{PACKAGE}.{step}")
+        errors = [each.error for each in importer.top_level.failed if each.file == module.__file__]
+        if errors and isinstance(errors[0], Exception) and not all(hasattr(module, name) for name in names):
+            raise errors[0]
+        return module
+
+
+def _importer() -> FolderImporter | None:
+    """The finder that `import_from` has put in place, if any."""
+    return next((finder for finder in sys.meta_path if isinstance(finder, FolderImporter)), None)
+
+
+class FolderImporter(SubmissionImporter):
+    """Imports a learner's files from a folder in this process, by the rules of a worker."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(StepFiles(folder))  # type: ignore[arg-type]  # without references it only reads
+        self.folder = folder
+
+
+class StepFiles(Mapping[str, tuple[str, str]]):
+    """The path and the text of each step file in a folder, at the moment of the lookup."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, step: str) -> tuple[str, str]:
+        file = self.folder / f"{step}.py"
+        if not file.is_file():
+            raise KeyError(step)
+        return str(file), file.read_text(encoding="utf-8", errors="replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return (file.stem for file in sorted(self.folder.glob("step*.py")))
+
+    def __len__(self) -> int:
+        return len([*self])
 
 
 @contextmanager

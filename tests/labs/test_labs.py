@@ -698,3 +698,22 @@ def test_captions_learns_and_copying_cannot(spoken: str, own: bool, monkeypatch:
         assert weights.shape == (len(caption), 4, 4)
         assert all("<svg" in picture.svg for picture in module.pictures(held.results))
     assert not any(shape.is_apart for one in module.Drawings(1).draw(300) for shape in one.shapes)
+
+
+def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> None:
+    """By its bare name too, without the lines that raise, and what it sets for all code is taken back."""
+    (tmp_path / "step01_scores.py").write_text(
+        "import torch\ntorch.set_default_dtype(torch.float64)\none = 1\n", "utf-8"
+    )
+    text = (
+        "import nothing_like_it\nfrom step01_scores import one\nimport exercises.step01_scores as same\ntwo = one + 1\n"
+    )
+    (tmp_path / "step02_softmax.py").write_text(text + "raise SystemExit\n", encoding="utf-8")
+    module = parts.learners(tmp_path, "step02_softmax", ("two",))
+    assert (module.two, module.same.one, torch.get_default_dtype()) == (2, 1, torch.float32)
+    with pytest.raises(parts.Stop, match=r"line 1, in <module>: ModuleNotFoundError: .*nothing_like_it"):
+        parts.learners(tmp_path, "step02_softmax", ("three",))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "step02_softmax.py").write_text("two = 3\n", encoding="utf-8")
+    assert parts.learners(other, "step02_softmax").two == 3

@@ -346,13 +346,22 @@ def test_the_process_answers_and_starts_again_when_a_step_changes(written: Path)
 
 
 @pytest.mark.thorough
+def test_an_endless_loop_at_the_top_of_a_file_is_left_out(written: Path) -> None:
+    file = written / "step03_attention.py"
+    file.write_text(file.read_text(encoding="utf-8") + "\nwhile True:\n    pass\n", encoding="utf-8")
+    assert Engine(written, ALL).about()["whose"]["step03_attention"] == "yours"
+
+
+@pytest.mark.thorough
 def test_an_endless_loop_is_ended(written: Path) -> None:
-    (written / "step03_attention.py").write_text("while True:\n    pass\n", encoding="utf-8")
+    file = written / "step11_gpt_block.py"
+    right = file.read_text(encoding="utf-8")
+    file.write_text(f"{right}\n\ndef gelu(x):\n    while True:\n        pass\n", encoding="utf-8")
     process = GPTProcess(written, lambda: ALL, seconds=6.0)
     try:
         with pytest.raises(GPTSilent, match="didn't answer within 6 s"):
             asked(process)
-        (written / "step03_attention.py").unlink()
+        file.write_text(right, encoding="utf-8")
         process.seconds = 60.0
         assert asked(process)["start"] == 2
     finally:

@@ -3,7 +3,6 @@ reference's, else a simple part of the kit's own."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
 import types
@@ -15,10 +14,10 @@ from typing import Any
 from grader.base import paths
 from grader.course import stubs
 from grader.labs import parts
+from grader.sandbox.importer import PACKAGE
 
 from . import own
 
-PACKAGE = "exercises"
 GPT_STEP = "step12_gpt"
 NAMES = {
     "step01_scores": ("scaled_scores",), "step02_softmax": ("softmax",),
@@ -61,9 +60,7 @@ def chosen(folder: Path, right: frozenset[str]) -> Code:
     """The learner's code of the steps that are right, with the reference's or the kit's own in place of the others."""
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE or name in core_steps()]:
         del sys.modules[name]
-    package = types.ModuleType(PACKAGE)
-    package.__path__ = [str(folder)]
-    sys.modules[PACKAGE] = package
+    parts.import_from(folder)
     whose: dict[str, str] = {}
     faults: dict[str, str] = {}
     found: dict[str, Any] = {}
@@ -85,7 +82,7 @@ def _learners(folder: Path, step: str, faults: dict[str, str]) -> types.ModuleTy
     """The learner's module of a step, or None with the fault."""
     try:
         with parts.blamed_on(folder):
-            module = importlib.import_module(f"{PACKAGE}.{step}")
+            module = parts.imported(step, NAMES.get(step, ()))
             if missing := [name for name in NAMES.get(step, ()) if not hasattr(module, name)]:
                 raise AttributeError(missing[0])
     except (Exception, SystemExit) as error:  # whatever a learner's file raises when it is imported
