@@ -199,20 +199,25 @@ class FolderImporter(SubmissionImporter):
         self.folder = folder
 
 
+def _is_readable(file: Path) -> bool:
+    """Whether it is a file, and this user may read it."""
+    return file.is_file() and os.access(file, os.R_OK)
+
+
 class StepFiles(Mapping[str, tuple[str, str]]):
-    """The path and the text of each step file in a folder, at the moment of the lookup."""
+    """The path and the text of each step file in a folder that can be read, at the moment of the lookup."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __getitem__(self, step: str) -> tuple[str, str]:
         file = self.folder / f"{step}.py"
-        if not file.is_file():
+        if not _is_readable(file):
             raise KeyError(step)
         return str(file), file.read_text(encoding="utf-8", errors="replace")
 
     def __iter__(self) -> Iterator[str]:
-        return (file.stem for file in sorted(self.folder.glob("step*.py")))
+        return (file.stem for file in sorted(self.folder.glob("step*.py")) if _is_readable(file))
 
     def __len__(self) -> int:
         return len([*self])

@@ -714,6 +714,6 @@ def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> No
     with pytest.raises(parts.Stop, match=r"line 1, in <module>: ModuleNotFoundError: .*nothing_like_it"):
         parts.learners(tmp_path, "step02_softmax", ("three",))
     other = tmp_path / "other"
-    other.mkdir()
+    (other / "step03_attention.py").mkdir(parents=True)  # a folder, which is no step
     (other / "step02_softmax.py").write_text("two = 3\n", encoding="utf-8")
     assert parts.learners(other, "step02_softmax").two == 3
