@@ -54,8 +54,8 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:
-    """A warm grader with short deadlines."""
-    with Grader(limits=Limits(call_seconds=4.0, step_seconds=20.0, memory=512 << 20)) as warm:
+    """A warm grader with short deadlines, which names a mistake on a slow machine as well."""
+    with Grader(limits=Limits(call_seconds=1.0, step_seconds=5.0, patience=4.0, memory=512 << 20)) as warm:
         yield warm
 
 
