@@ -50,12 +50,12 @@ MADE = (types.FunctionType, types.ModuleType, types.GeneratorType, types.Corouti
 @contextlib.contextmanager
 def settings_taken_back() -> Iterator[None]:
     """A context that takes back what its block sets for all code in this process: whether gradients are recorded,
-    torch's default dtype and device, anomaly mode, and what NumPy does about errors.
+    torch's default dtype and device, anomaly mode, autocast, and what NumPy does about errors.
 
-    So what a file's top level sets, for an experiment of its own, decides nothing about its functions. A mode that is
-    held open (autocast, inference mode) is left as it is: only whoever opened it can close it."""
+    So what a file's top level sets, for an experiment of its own, decides nothing about its functions. Another mode that
+    is held open (inference mode, one of torch's functions) is left as it is: only whoever opened it can close it."""
     dtype, gradients, anomaly = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
-    errors = np.geterr()
+    errors, autocast = np.geterr(), torch.is_autocast_enabled("cpu")
     try:
         yield
     finally:
@@ -65,6 +65,7 @@ def settings_taken_back() -> Iterator[None]:
         torch.set_default_device(None)  # none of ours is set; to ask for one that isn't there would raise
         if torch.is_anomaly_enabled() != anomaly:
             torch.autograd.set_detect_anomaly(anomaly)
+        torch.set_autocast_enabled("cpu", autocast)
         np.seterr(**errors)
 
 

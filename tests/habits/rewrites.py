@@ -93,7 +93,7 @@ BELOW = {
     "progress_bar": "from tqdm import tqdm\nfor _i in tqdm(range(3)):\n    pass",
     "frame": "import pandas as pd\ntable = pd.DataFrame({'a': [1]})\ntable",
     "settings": "import numpy, torch\ntorch.set_grad_enabled(False); torch.set_default_dtype(torch.float64)\n"
-    "numpy.seterr(all='raise'); torch.set_printoptions(precision=2)",
+    "numpy.seterr(all='raise'); torch.set_printoptions(precision=2); torch.set_autocast_enabled('cpu', True)",
     "division": "print(1 / 0)",
     "loop_that_fails": "for i in range(3):\n    undefined_name(i)",
     "threads": "import threading\nthreading.Thread(target=print).start()",

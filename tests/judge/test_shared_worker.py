@@ -186,7 +186,7 @@ def test_settings_at_the_top_of_a_file_are_taken_back(two: Two, monkeypatch: pyt
     monkeypatch.setattr(shared_worker, "is_ordinary", lambda source: (True, set()))
     sets = """
 torch.set_default_dtype(torch.float64); torch.set_default_device("meta"); torch.no_grad().__enter__()
-torch.autograd.set_detect_anomaly(True)
+torch.autograd.set_detect_anomaly(True); torch.autocast("cpu").__enter__()
 import numpy
 numpy.seterr(all="raise")
 """
@@ -194,6 +194,7 @@ numpy.seterr(all="raise")
 def right(x):
     assert torch.get_default_dtype() == torch.float32 and torch.ones(1).device.type == "cpu"
     assert torch.is_grad_enabled() and not torch.is_anomaly_enabled() and numpy.geterr()["over"] == "warn"
+    assert not torch.is_autocast_enabled("cpu")
     return x
 """
     assert two.handed_on(QUIET + sets + asks)
