@@ -174,6 +174,18 @@ def left_behind(grader: Grader) -> list[str]:
     return wrong
 
 
+def alive(pids: list[int]) -> list[int]:
+    """Those of these processes that still run."""
+    running = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        except OSError:
+            continue
+        running += [] if state in "ZX" else [pid]
+    return running
+
+
 def eventually(true: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Whether it becomes true in time."""
     deadline = time.monotonic() + seconds

@@ -52,8 +52,8 @@ def settings_taken_back() -> Iterator[None]:
     """A context that takes back what its block sets for all code in this process: whether gradients are recorded,
     torch's default dtype and device, anomaly mode, autocast, and what NumPy does about errors.
 
-    So what a file's top level sets, for an experiment of its own, decides nothing about its functions. Another mode that
-    is held open (inference mode, one of torch's functions) is left as it is: only whoever opened it can close it."""
+    So what a file's top level sets, for an experiment of its own, decides nothing about its functions. Another mode
+    that is held open (inference mode) is left as it is: only whoever opened it can close it."""
     dtype, gradients, anomaly = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
     errors, autocast = np.geterr(), torch.is_autocast_enabled("cpu")
     try:

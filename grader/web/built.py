@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -17,15 +19,18 @@ from grader.report import page as report_page
 from grader.report.pictures import Picture
 from grader.web.server import TEMPLATES
 
+SECONDS = 20  # for a picture
 MOST_WORDS, LONGEST = 9, 12  # of a picture that fits a column; letters of a word
 
 
 class DrawnPicture(msgspec.Struct):
-    """A step's picture, or the reason why nothing is shown."""
+    """A step's picture, or the reason why nothing is shown. With neither, the process that draws has ended; `late`: it
+    was ended."""
 
     picture: Picture | None = None
     says: str = ""
     failed: str = ""
+    late: bool = False
     of_words: bool = False  # another sentence gives another picture
 
 
@@ -57,21 +62,23 @@ class PictureService:
         template = report_page.environment(TEMPLATES).get_template("step_built.html.j2")
         return template.render(
             figure=figure,
-            failed=drawn.failed,
+            failed=drawn.failed or _why_it_ended(drawn),
             sentence=(text or sentence()) if drawn.of_words else "",
             most=MOST_WORDS if len(text.split()) > MOST_WORDS else 0,
         )
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, and the child that draws."""
         process, self._process = self._process, None
         if process is not None:
+            if hasattr(os, "killpg"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.communicate()
 
     def _drawn(self, wanted: PictureRequest) -> DrawnPicture:
-        """The picture, from the process, which is started if it does not run. If drawing fails, `failed` of the result
-        says why."""
+        """The picture, from the process, which is started if it does not run; or why there is none."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()
@@ -82,6 +89,7 @@ class PictureService:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # ended as one, with the child that draws
                 )
             assert process.stdin is not None and process.stdout is not None
             with contextlib.suppress(OSError, msgspec.DecodeError):
@@ -89,7 +97,12 @@ class PictureService:
                 process.stdin.flush()
                 return msgspec.json.decode(process.stdout.readline(), type=DrawnPicture)
             self.close()
-            return DrawnPicture(failed=_("its process has ended"))
+            return DrawnPicture()
+
+
+def _why_it_ended(drawn: DrawnPicture) -> str:
+    """Why there is no picture, where the code itself has not said it."""
+    return _("no answer within {seconds} s", seconds=SECONDS) if drawn.late else _("its process has ended")
 
 
 def sentence() -> str:

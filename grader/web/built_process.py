@@ -11,6 +11,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -21,9 +22,7 @@ from grader.base.paths import step_folder
 from grader.course.steps import Step
 from grader.labs import parts
 from grader.report.pictures import Matrices
-from grader.web.built import DrawnPicture, PictureRequest
-
-SECONDS = 20
+from grader.web.built import SECONDS, DrawnPicture, PictureRequest
 
 
 def drawn(wanted: PictureRequest) -> DrawnPicture:
@@ -52,7 +51,8 @@ def _short(number: float | bool | None) -> float | bool | None:
 
 def main() -> None:
     """Reads requests, one per line of standard input, until its end, and writes a line to standard output for each: a
-    picture, drawn in a forked child, or that it failed."""
+    picture, drawn in a forked child, or why there is none. A child that takes longer than SECONDS is killed from here:
+    an alarm of its own could be put off by the code that it runs."""
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the learner's code prints is no answer
@@ -63,12 +63,15 @@ def main() -> None:
             return
         child = os.fork()
         if not child:
-            signal.alarm(SECONDS)
             answers.write(_answer(wanted))
             os._exit(0)
+        killing = threading.Timer(SECONDS, os.kill, (child, signal.SIGKILL))
+        killing.start()
         _pid, status = os.waitpid(child, 0)
+        killing.cancel()
+        killing.join()  # no thread is left when the next child is forked
         if status:
-            answers.write(msgspec.json.encode(DrawnPicture(failed=f"{status}")) + b"\n")
+            answers.write(msgspec.json.encode(DrawnPicture(late=status == signal.SIGKILL)) + b"\n")
 
 
 def _answer(wanted: PictureRequest) -> bytes:

@@ -21,25 +21,24 @@ from grader.judge.grader import ROOT, Grader
 from grader.judge.launcher import GraderError
 from grader.judge.process import MEMORY
 from grader.sandbox.scratch import BASE, SLICE, Scratch, remove, size
-from tests.hostile import GOOD, PATIENT, STEP, Attack, descendants, eventually, one_file, workers_files, zygote_pid
+from tests.hostile import (
+    GOOD,
+    PATIENT,
+    STEP,
+    Attack,
+    alive,
+    descendants,
+    eventually,
+    one_file,
+    workers_files,
+    zygote_pid,
+)
 from tests.whole import WHOLE
 
 NOT_REAPED = os.WEXITED | os.WNOWAIT
 LOOP = "def softmax(x, dim=-1):\n    open('left', 'w').write('behind')\n    while True:\n        pass\n"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked from on Linux only")
-
-
-def alive(pids: list[int]) -> list[int]:
-    """Those that still run."""
-    running = []
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-        except OSError:
-            continue
-        running += [] if state in "ZX" else [pid]
-    return running
 
 
 def worked(pid: int) -> float:

@@ -30,6 +30,7 @@ from grader.learner.background import BackgroundGrader, Dropped, Key, Look, Step
 from grader.learner.syntax import half_written
 from grader.learner.watch import Watch
 from grader.web import verdict
+from tests.hostile import alive, eventually
 from tests.watched import CONTROL, PATIENCE, Session, core_points, descendants
 
 STEP = "step04_causal_mask"
@@ -67,14 +68,6 @@ def start() -> Iterator[Callable[..., Session]]:
         session.close()
 
 
-def alive(pid: int) -> bool:
-    """Whether a process still runs."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
 # --- whole sessions --------------------------------------------------------------------------------------------------
 
 
@@ -108,11 +101,8 @@ def test_session_in_a_terminal(folder: Path, start: Callable[..., Session]) -> N
     assert session.ended() == 0
     assert time.monotonic() - pressed < 60  # far from the deadlines of what it was running, on any machine
     assert termios.tcgetattr(session.end) == session.before
-    deadline = time.monotonic() + 120
-    while any(map(alive, below)) and time.monotonic() < deadline:
-        time.sleep(0.05)
     assert below
-    assert not any(map(alive, below))
+    assert eventually(lambda: not alive(below))
 
 
 @pytest.mark.thorough

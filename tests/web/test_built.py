@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -14,6 +17,7 @@ from grader.oracle.live import Solution
 from grader.report import lesson_page
 from grader.web import built, built_process
 from grader.web.built import PictureRequest
+from tests.hostile import alive, descendants, eventually
 from tests.labs.test_labs import solved
 
 BUILT = [folder for folder in paths.step_folders() if (folder / "built.py").is_file()]
@@ -74,3 +78,28 @@ def test_a_process_draws_and_outlives_what_fails(tmp_path: Path) -> None:
         assert "<svg" in shown and "&lt;i&gt;one" in shown and "<i>" not in shown and "odd" not in shown
     finally:
         made.close()
+
+
+@pytest.mark.thorough
+def test_a_loop_is_ended(tmp_path: Path) -> None:
+    """After some seconds, whatever alarms the code sets, and the next picture is drawn; or with the page."""
+    folder = solved(tmp_path / "mine", 1, 4)
+    file = folder / "step04_causal_mask.py"
+    loop = "import signal\n\n\ndef causal_mask(*given, **named):\n    signal.alarm(0)\n    while True:\n        pass\n"
+    file.write_text(loop, encoding="utf-8")
+    asked = [PictureRequest(name, str(folder), WORDS) for name in ("step04_causal_mask", "step01_scores")]
+    command = "from grader.web import built_process\nbuilt_process.SECONDS = 1\nbuilt_process.main()"
+    lines = b"".join(msgspec.json.encode(one) + b"\n" for one in asked)
+    said = subprocess.run([sys.executable, "-c", command], input=lines, capture_output=True, check=True).stdout
+    late, drawn = (msgspec.json.decode(line, type=built.DrawnPicture) for line in said.splitlines())
+    assert late.late and not late.picture and drawn.picture
+
+    made = built.PictureService(folder)
+    waiting = threading.Thread(target=made.html, args=("step04_causal_mask",))
+    waiting.start()
+    assert eventually(lambda: made._process is not None and bool(descendants(made._process.pid)))
+    assert made._process is not None
+    drawing = descendants(made._process.pid)
+    made.close()
+    waiting.join()
+    assert eventually(lambda: not alive(drawing))
