@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from grader.judge.grader import Grader
 from tests.schedule import pytest_xdist_make_scheduler  # noqa: F401  pytest finds the hook here
 from tests.whole import THOROUGH, WHOLE
 
+RUN = "KIT_TEST_RUN"
 # These take longest. They begin first: what runs last alone leaves the other processor idle.
 LONG = (
     "test_accelerator",
@@ -48,8 +52,35 @@ def pytest_configure() -> None:
     And Triton's interpreter, where Triton is installed: it reads this when a test first imports it.
     """
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    os.environ.setdefault(RUN, str(os.getpid()))  # the processes that tests start have it too
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run fails in which a test has left a process behind: the code it started may go on for ever."""
+    if os.environ[RUN] != str(os.getpid()) or not Path("/proc/self/environ").exists():
+        return  # a process of another run, or no Linux
+    deadline = time.monotonic() + 60
+    while (left := _left_behind()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print("", *(f"left behind: {process}" for process in left), sep="\n", file=sys.stderr)
+
+
+def _left_behind() -> list[str]:
+    """What was started in this run and still runs: the test that started it, and its command."""
+    left, mark = [], f"{RUN}={os.environ[RUN]}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            if mark in environment:  # not in this process's own, which began without
+                test = next((each for each in environment if each.startswith(b"PYTEST_CURRENT_TEST=")), b"")
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")[:200]
+                left.append(b" ".join((folder.name.encode(), test, command)).decode(errors="replace"))
+    return left
 
 
 @pytest.fixture(scope="session")
