@@ -64,7 +64,9 @@ class GPTProcess:
         return header | {"start": self.starts}, body
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, and with it an answer that is awaited."""
+        if process := self._process:
+            process.kill()
         with self._lock:
             self._end()
 

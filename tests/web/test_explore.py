@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +24,7 @@ from solutions.capstone.lab_explore import code, flow, weights
 from solutions.capstone.lab_explore.engine import Engine, View
 from solutions.capstone.lab_gpt2 import gpt2
 from solutions.core.lab_maps.lab import attention_maps
+from tests.hostile import eventually
 from tests.labs.test_labs import solved
 from tests.solutions.test_capstone import tiny_gpt2  # noqa: F401  # a fixture
 
@@ -366,6 +369,18 @@ def test_an_endless_loop_is_ended(written: Path) -> None:
         assert asked(process)["start"] == 2
     finally:
         process.close()
+
+
+def test_to_close_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of code that never gives one, too."""
+    monkeypatch.setattr(paths, "program", lambda *_: [sys.executable, "-c", "import time; time.sleep(600)"])
+    process = GPTProcess(Path(), frozenset)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(asked, process)
+        assert eventually(lambda: process._process is not None)
+        process.close()
+        with pytest.raises(GPTSilent, match="has ended"):
+            answer.result(10)
 
 
 @pytest.mark.thorough
