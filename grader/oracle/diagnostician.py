@@ -22,7 +22,11 @@ from grader.oracle.witness import Question, Witness
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0  # of processor time, for all that a diagnosis runs
+# Of processor time, for all that a diagnosis runs, where a loop takes LOOP seconds; longer on a slower machine, so that
+# the same mistakes have a name there.
+SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
+LOOP = 0.7e-3
+MOST_SLOW = 4.0  # times
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
@@ -75,7 +79,7 @@ class Diagnostician:
         self.witness = witness
         self.pairs = pairs
         self.generated = generated
-        self._until = time.process_time() + seconds
+        self._until = time.thread_time() + seconds
         self.unwritten: AbstractSet[str] = frozenset()
         self._compared = 0
         self._took: dict[str, float] = {}  # seconds of processor time for a comparison, by the check's name
@@ -315,7 +319,7 @@ class Diagnostician:
         if wrong.name not in question.alike:
             start = self._require(times * self._took.get(question.name, 0.0))
             self.witness.alike(wrong, question)
-            self._took[question.name] = time.process_time() - start
+            self._took[question.name] = time.thread_time() - start
         return question.alike[wrong.name]
 
     def _refusing(self, wrong: Misconception, question: Question) -> set[str]:
@@ -329,8 +333,9 @@ class Diagnostician:
         return found
 
     def _require(self, seconds: float) -> float:
-        """The processor time now, in seconds. Raises _OutOfTime if so many seconds are not left."""
-        now = time.process_time()
+        """The processor time now, in seconds. Raises _OutOfTime if so many seconds are not left. A judge has one
+        thread; the time of a process is counted in ticks of 4 ms where it is limited."""
+        now = time.thread_time()
         if now + seconds > self._until:
             raise _OutOfTime
         return now
@@ -385,9 +390,23 @@ class Diagnostician:
 
 
 def of_step(step: Solution, witness: Witness, patience: float = 1.0) -> Diagnostician:
-    """The diagnostician of a step, with the time of its track for a diagnosis, multiplied by `patience`."""
-    seconds = patience * (SECONDS_IN_THE_CORE if step.track == "core" else SECONDS)
+    """The diagnostician of a step, with the time of its track for a diagnosis, multiplied by `patience` and by how slow
+    this machine is."""
+    seconds = patience * _slowness() * (SECONDS_IN_THE_CORE if step.track == "core" else SECONDS)
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
+
+
+def _slowness() -> float:
+    """How many times LOOP a loop takes on this machine now, from 1 to MOST_SLOW."""
+    return min(max(1.0, min(_a_loop() for _time in range(3)) / LOOP), MOST_SLOW)
+
+
+def _a_loop() -> float:
+    """The seconds of processor time that a loop takes."""
+    start, total = time.thread_time(), 0
+    for number in range(20_000):
+        total += number * number
+    return time.thread_time() - start
 
 
 def _one_form_each(matching: list[Misconception]) -> list[Misconception]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from grader.base.syntax import invalid
 from grader.checks.backends import LocalBackend
 from grader.judge.grader import Grader
 from grader.operators.changes import ChangedText, changes
+from grader.oracle import diagnostician
 from grader.oracle.diagnostician import Diagnostician
 from grader.oracle.generated import GeneratedMistakes
 from grader.oracle.live import solutions
@@ -31,6 +33,7 @@ UNLISTED = {
     "reshaped_not_exchanged": (
         8, "value = self.W_value(x).view(B, T, H, -1).transpose(1, 2)", "value = self.W_value(x).reshape(B, H, T, -1)",
     ),
+    "softmax_over_heads": (8, ".softmax(dim=-1)", ".softmax(dim=1)"),
     "applied_to_one_term": (
         21, "self.ln2(x + self.dropout(self.feed_forward(x)))", "x + self.ln2(self.dropout(self.feed_forward(x)))",
     ),
@@ -104,6 +107,15 @@ def test_nothing_is_tried_when_the_time_is_over() -> None:
         assert bool(late.diagnose(questions, lambda question, seed: None)) == found
         for question in questions:
             question.alike.clear()
+
+
+def test_a_slower_machine_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much more as a loop takes longer, within bounds."""
+    step = next(step for step in solutions() if step.name == "step01_scores")
+    for times, seconds in ((0.5, 1.0), (2.0, 2.0), (9.0, diagnostician.MOST_SLOW)):
+        monkeypatch.setattr(diagnostician, "_a_loop", lambda times=times: times * diagnostician.LOOP)
+        left = diagnostician.of_step(step, step.witness(step.oracle()))._until - time.thread_time()
+        assert left == pytest.approx(seconds, abs=0.2)
 
 
 @pytest.mark.thorough
