@@ -55,14 +55,15 @@ def settings_taken_back() -> Iterator[None]:
     So what a file's top level sets, for an experiment of its own, decides nothing about its functions. Another mode
     that is held open (inference mode) is left as it is: only whoever opened it can close it."""
     dtype, gradients, anomaly = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
-    errors, autocast = np.geterr(), torch.is_autocast_enabled("cpu")
+    errors, autocast, device = np.geterr(), torch.is_autocast_enabled("cpu"), torch.get_default_device()
     try:
         yield
     finally:
         torch.set_grad_enabled(gradients)
         if torch.get_default_dtype() != dtype:
             torch.set_default_dtype(dtype)
-        torch.set_default_device(None)  # none of ours is set; to ask for one that isn't there would raise
+        # Not only if another is set: to ask for one that isn't there would raise.
+        torch.set_default_device(None if device.type == "cpu" else device)
         if torch.is_anomaly_enabled() != anomaly:
             torch.autograd.set_detect_anomaly(anomaly)
         torch.set_autocast_enabled("cpu", autocast)

@@ -24,7 +24,7 @@ from grader.base.language import gettext as _
 from grader.calls.leftovers import settings_taken_back
 from grader.course import stubs, submissions
 from grader.report.terminal import plain
-from grader.sandbox.importer import PACKAGE, SubmissionImporter
+from grader.sandbox.importer import PACKAGE, BesideImporter, SubmissionImporter
 
 Whose = Literal["yours", "reference", "kit"]
 Statuses = dict[str, tuple[str, float | None, float]]  # a step's status, its score if it has one, and the most possible
@@ -170,8 +170,9 @@ def import_from(folder: Path) -> None:
     raise. Modules of any other folder are forgotten."""
     if held := _importer():
         held.forget()
-        sys.meta_path.remove(held)
-    sys.meta_path.insert(0, FolderImporter(folder))
+        sys.meta_path[:] = [each for each in sys.meta_path if each is not held and each is not held.beside]
+    importer = FolderImporter(folder)
+    sys.meta_path[:] = [importer, *sys.meta_path, importer.beside]
 
 
 def imported(step: str, names: Collection[str] = ()) -> types.ModuleType:
@@ -195,8 +196,8 @@ class FolderImporter(SubmissionImporter):
     """Imports a learner's files from a folder in this process, by the rules of a worker."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(StepFiles(folder))  # type: ignore[arg-type]  # without references it only reads
-        self.folder = folder
+        super().__init__(Modules(folder))  # type: ignore[arg-type]  # without references it only reads
+        self.folder, self.beside = folder, BesideImporter(self)
 
 
 def _is_readable(file: Path) -> bool:
@@ -204,20 +205,21 @@ def _is_readable(file: Path) -> bool:
     return file.is_file() and os.access(file, os.R_OK)
 
 
-class StepFiles(Mapping[str, tuple[str, str]]):
-    """The path and the text of each step file in a folder that can be read, at the moment of the lookup."""
+class Modules(Mapping[str, tuple[str, str]]):
+    """The path and the text of each Python file in a folder that can be read, by its module's name, at the moment of
+    the lookup."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __getitem__(self, step: str) -> tuple[str, str]:
-        file = self.folder / f"{step}.py"
+    def __getitem__(self, module: str) -> tuple[str, str]:
+        file = self.folder / f"{module}.py"
         if not _is_readable(file):
-            raise KeyError(step)
+            raise KeyError(module)
         return str(file), file.read_text(encoding="utf-8", errors="replace")
 
     def __iter__(self) -> Iterator[str]:
-        return (file.stem for file in sorted(self.folder.glob("step*.py")) if _is_readable(file))
+        return (file.stem for file in sorted(self.folder.glob("*.py")) if _is_readable(file))
 
     def __len__(self) -> int:
         return len([*self])

@@ -71,9 +71,10 @@ class GPTProcess:
             self._end()
 
     def _current(self) -> subprocess.Popen[bytes]:
-        """The running process; a new one if it has ended, or if a file of a right step has changed."""
+        """The running process; a new one if it has ended, or if a file of a right step has changed, or one that steps
+        may import."""
         right = self._right()
-        files = [self.folder / f"{step}.py" for step in sorted(right)]
+        files = [file for file in sorted(self.folder.glob("*.py")) if file.stem in right or file.stem[:4] != "step"]
         made_of = tuple((file.name, file.stat().st_mtime_ns) for file in files if file.is_file())
         if self._process is None or self._process.poll() is not None or made_of != self._made_of:
             self._end()

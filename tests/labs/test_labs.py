@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import math
 import os
 import re
@@ -701,13 +702,17 @@ def test_captions_learns_and_copying_cannot(spoken: str, own: bool, monkeypatch:
 
 
 def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> None:
-    """By its bare name too, without the lines that raise, and what it sets for all code is taken back."""
+    """By its bare name too, without the lines that raise, with the files next to it, and what it sets for all code is
+    taken back."""
     (tmp_path / "step01_scores.py").write_text(
         "import torch\ntorch.set_default_dtype(torch.float64)\none = 1\n", "utf-8"
     )
     text = (
-        "import nothing_like_it\nfrom step01_scores import one\nimport exercises.step01_scores as same\ntwo = one + 1\n"
+        "import nothing_like_it\nfrom step01_scores import one\nimport exercises.step01_scores as same\n"
+        "from beside import more\ntwo = one + more\n"
     )
+    (tmp_path / "beside.py").write_text("more = 1\n", encoding="utf-8")
+    (tmp_path / "json.py").write_text("raise SystemExit\n", encoding="utf-8")
     (tmp_path / "step02_softmax.py").write_text(text + "raise SystemExit\n", encoding="utf-8")
     module = parts.learners(tmp_path, "step02_softmax", ("two",))
     assert (module.two, module.same.one, torch.get_default_dtype()) == (2, 1, torch.float32)
@@ -717,3 +722,5 @@ def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> No
     (other / "step03_attention.py").mkdir(parents=True)  # a folder, which is no step
     (other / "step02_softmax.py").write_text("two = 3\n", encoding="utf-8")
     assert parts.learners(other, "step02_softmax").two == 3
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("beside")
