@@ -72,7 +72,7 @@ class PictureService:
         process, self._process = self._process, None
         if process is not None:
             if hasattr(os, "killpg"):
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.communicate()
