@@ -54,7 +54,7 @@ LEAVES = {
     "a dispatch mode": "from torch.utils._python_dispatch import TorchDispatchMode\n"
     "class Through(TorchDispatchMode):\n    def __torch_dispatch__(self, f, t, args=(), kwargs=None):\n"
     "        return f(*args, **(kwargs or {}))\nThrough().__enter__()",
-    "autocast": "torch.autocast('cpu').__enter__()",
+    "autocast": WHEN_CALLED.format("torch.autocast('cpu').__enter__()"),
     "anomaly mode": WHEN_CALLED.format("torch.autograd.set_detect_anomaly(True)"),
     "no subnormal numbers": "torch.set_flush_denormal(True)",
     "a kernel switched off": "torch.backends.mkldnn.set_flags(False)",
