@@ -1,8 +1,9 @@
-"""The limits of a learner's process: time in seconds, sizes in bytes."""
+"""The limits of a learner's process: time in seconds, sizes in bytes; and how slow a machine is."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import msgspec
 
@@ -40,3 +41,20 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 USUAL = Limits()  # of a run in which none are chosen
+
+LOOP = 0.7e-3  # seconds that `_a_loop` takes where the limits of processor time were measured
+MOST_SLOW = 4.0  # times
+
+
+def slowness() -> float:
+    """How many times LOOP a loop takes on this machine now, from 1 to MOST_SLOW."""
+    return min(max(1.0, min(_a_loop() for _time in range(3)) / LOOP), MOST_SLOW)
+
+
+def _a_loop() -> float:
+    """The seconds of processor time that a loop takes. Of this thread: that of a process counts in ticks of 4 ms where
+    it is limited."""
+    start, total = time.thread_time(), 0
+    for number in range(20_000):
+        total += number * number
+    return time.thread_time() - start

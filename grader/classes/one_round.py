@@ -185,7 +185,7 @@ class Round:
         answer."""
         plan, limits, file = self.plan, self.request.limits, attempts.student.file
         how = plan.steps, plan.device, plan.seed, plan.language, limits, plan.kit
-        most = len(plan.steps) * limits.step_seconds
+        most = len(plan.steps) * limits.of_step(None).step_seconds
         for number, one in reversed([*enumerate(attempts.tries)]):
             if attempts.student.before and attempts.seconds > most:
                 self._take_answer(file, number, _(TOO_LONG).format(seconds=f"{most:.0f}"))

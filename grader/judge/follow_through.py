@@ -65,7 +65,7 @@ class FollowThrough:
         again = self.graded[name]
         # A reference may get it as far as its next import. Each time one more takes its place, so that the end comes by
         # itself; the time is there for code that uses it up, and not for a machine that is busy.
-        while spent < ROUNDS * self.request.limits.step_seconds:
+        while spent < ROUNDS * self.request.limits.of_step(None).step_seconds:
             seen.update(again.imported)
             before, earlier = earlier.names, self._earlier(step, seen, earlier.names)
             if earlier.names == before:

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from grader.base.limits import slowness
 from grader.checks.catalogue import Misconception
 from grader.oracle.witness import Question, Witness
 
 if TYPE_CHECKING:
     from grader.oracle.live import Solution
 
-# Of processor time, for all that a diagnosis runs, where a loop takes LOOP seconds; longer on a slower machine, so that
-# the same mistakes have a name there.
+# Of processor time, for all that a diagnosis runs; more on a slow machine, so that mistakes have the same names there.
 SECONDS_IN_THE_CORE, SECONDS = 1.0, 3.0
-LOOP = 0.7e-3
-MOST_SLOW = 4.0  # times
 # Of the failing checks that a misconception should explain, the share in which it must give the student's answers. Not
 # all: random numbers drawn in another order make the answers of the same mistake differ.
 SHARE = 0.75
@@ -75,10 +73,8 @@ class Diagnostician:
         self, misconceptions: list[Misconception], witness: Witness, pairs: list[Misconception],
         generated: Callable[[str], list[Misconception]] = lambda name: [], seconds: float = math.inf,
     ) -> None:  # fmt: skip
-        self.misconceptions = misconceptions
+        self.misconceptions, self.pairs, self.generated = misconceptions, pairs, generated
         self.witness = witness
-        self.pairs = pairs
-        self.generated = generated
         self._until = time.thread_time() + seconds
         self.unwritten: AbstractSet[str] = frozenset()
         self._compared = 0
@@ -333,8 +329,7 @@ class Diagnostician:
         return found
 
     def _require(self, seconds: float) -> float:
-        """The processor time now, in seconds. Raises _OutOfTime if so many seconds are not left. A judge has one
-        thread; the time of a process is counted in ticks of 4 ms where it is limited."""
+        """The processor time now, in seconds. Raises _OutOfTime if so many seconds are not left."""
         now = time.thread_time()
         if now + seconds > self._until:
             raise _OutOfTime
@@ -390,23 +385,9 @@ class Diagnostician:
 
 
 def of_step(step: Solution, witness: Witness, patience: float = 1.0) -> Diagnostician:
-    """The diagnostician of a step, with the time of its track for a diagnosis, multiplied by `patience` and by how slow
-    this machine is."""
-    seconds = patience * _slowness() * (SECONDS_IN_THE_CORE if step.track == "core" else SECONDS)
+    """The diagnostician of a step, with the time of its track, times `patience` and how slow this machine is."""
+    seconds = patience * slowness() * (SECONDS_IN_THE_CORE if step.track == "core" else SECONDS)
     return Diagnostician(step.misconceptions, witness, step.pairs, step.generated, seconds)
-
-
-def _slowness() -> float:
-    """How many times LOOP a loop takes on this machine now, from 1 to MOST_SLOW."""
-    return min(max(1.0, min(_a_loop() for _time in range(3)) / LOOP), MOST_SLOW)
-
-
-def _a_loop() -> float:
-    """The seconds of processor time that a loop takes."""
-    start, total = time.thread_time(), 0
-    for number in range(20_000):
-        total += number * number
-    return time.thread_time() - start
 
 
 def _one_form_each(matching: list[Misconception]) -> list[Misconception]:

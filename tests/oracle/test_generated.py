@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from grader.author import recorder
-from grader.base import language
+from grader.base import language, limits
 from grader.base.mistakes import Unreadable
 from grader.base.paths import SOLUTIONS
 from grader.base.syntax import invalid
@@ -112,8 +112,8 @@ def test_nothing_is_tried_when_the_time_is_over() -> None:
 def test_a_slower_machine_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """As much more as a loop takes longer, within bounds."""
     step = next(step for step in solutions() if step.name == "step01_scores")
-    for times, seconds in ((0.5, 1.0), (2.0, 2.0), (9.0, diagnostician.MOST_SLOW)):
-        monkeypatch.setattr(diagnostician, "_a_loop", lambda times=times: times * diagnostician.LOOP)
+    for times, seconds in ((0.5, 1.0), (2.0, 2.0), (9.0, limits.MOST_SLOW)):
+        monkeypatch.setattr(limits, "_a_loop", lambda times=times: times * limits.LOOP)
         left = diagnostician.of_step(step, step.witness(step.oracle()))._until - time.thread_time()
         assert left == pytest.approx(seconds, abs=0.2)
 
