@@ -170,9 +170,9 @@ def import_from(folder: Path) -> None:
     raise. Modules of any other folder are forgotten."""
     if held := _importer():
         held.forget()
-        sys.meta_path[:] = [each for each in sys.meta_path if each is not held and each is not held.beside]
+        sys.meta_path[:] = [each for each in sys.meta_path if each is not held and each is not held.fallback]
     importer = FolderImporter(folder)
-    sys.meta_path[:] = [importer, *sys.meta_path, importer.beside]
+    sys.meta_path[:] = [importer, *sys.meta_path, importer.fallback]
 
 
 def imported(step: str, names: Collection[str] = ()) -> types.ModuleType:
@@ -197,7 +197,7 @@ class FolderImporter(SubmissionImporter):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Modules(folder))  # type: ignore[arg-type]  # without references it only reads
-        self.folder, self.beside = folder, BesideImporter(self)
+        self.folder, self.fallback = folder, BesideImporter(self)
 
 
 def _is_readable(file: Path) -> bool:

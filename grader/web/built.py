@@ -78,7 +78,7 @@ class PictureService:
             process.communicate()
 
     def _drawn(self, wanted: PictureRequest) -> DrawnPicture:
-        """The picture, from the process, which is started if it does not run; or why there is none."""
+        """The picture, from the process, which is started if it does not run; or why there is no picture."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self.close()

@@ -51,8 +51,8 @@ def _short(number: float | bool | None) -> float | bool | None:
 
 def main() -> None:
     """Reads requests, one per line of standard input, until its end, and writes a line to standard output for each: a
-    picture, drawn in a forked child, or why there is none. A child that takes longer than SECONDS is killed from here:
-    an alarm of its own could be put off by the code that it runs."""
+    picture, drawn in a forked child, or why it failed. A child that takes longer than SECONDS is killed from here: an
+    alarm of its own could be put off by the code that it runs."""
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the learner's code prints is no answer

@@ -709,9 +709,9 @@ def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> No
     )
     text = (
         "import nothing_like_it\nfrom step01_scores import one\nimport exercises.step01_scores as same\n"
-        "from beside import more\ntwo = one + more\n"
+        "from helpers import more\ntwo = one + more\n"
     )
-    (tmp_path / "beside.py").write_text("more = 1\n", encoding="utf-8")
+    (tmp_path / "helpers.py").write_text("more = 1\n", encoding="utf-8")
     (tmp_path / "json.py").write_text("raise SystemExit\n", encoding="utf-8")
     (tmp_path / "step02_softmax.py").write_text(text + "raise SystemExit\n", encoding="utf-8")
     module = parts.learners(tmp_path, "step02_softmax", ("two",))
@@ -723,4 +723,4 @@ def test_a_learners_file_is_imported_as_where_it_is_graded(tmp_path: Path) -> No
     (other / "step02_softmax.py").write_text("two = 3\n", encoding="utf-8")
     assert parts.learners(other, "step02_softmax").two == 3
     with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("beside")
+        importlib.import_module("helpers")
